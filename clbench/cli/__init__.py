@@ -1,0 +1,1 @@
+"""The command line: words and tables, no logic. One file a command group."""

@@ -1,0 +1,1 @@
+"""Evaluation: items in, outcomes out."""

@@ -1,0 +1,1 @@
+"""Training: one loop, driven by an objective. `config` imports no torch; the rest does."""
