@@ -25,7 +25,7 @@ def explained_os_errors(path: Path) -> Iterator[None]:
                 f"the disk is full ({free / 1e6:.0f} MB free) while writing {path}. Finished stages are kept; free "
                 "some space, or move the store with --store DIR or CLBENCH_STORE, and repeat the command to go on."
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
             raise RunError(
                 f"{path} cannot be written ({error.strerror}). Choose another place with --store or --out."
             ) from error

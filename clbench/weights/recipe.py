@@ -253,13 +253,11 @@ class Recipe:
         if not self.terms:
             return "0"
         groups: list[tuple[Fraction, str]] = []
-        rest = list(self.terms)
-        while rest:
-            coefficient, atom = rest.pop(0)
-            partner = next((other for other in rest if coefficient > 0 and other[0] == -coefficient), None)
-            if partner is not None:
-                rest.remove(partner)
-                groups.append((coefficient, f"({atom.formula()} - {partner[1].formula()})"))
+        for coefficient, atom in self.terms:
+            # A term taken away belongs to the last one that was added with the same factor: a delta.
+            last = groups[-1] if groups else (Fraction(0), "")
+            if coefficient < 0 and last[0] == -coefficient and not last[1].startswith("("):
+                groups[-1] = (last[0], f"({last[1]} - {atom.formula()})")
             else:
                 groups.append((coefficient, atom.formula()))
         text = ""
