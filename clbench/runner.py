@@ -14,7 +14,7 @@ from typing import Any
 from clbench.bench import Bench, Tools
 from clbench.canonical import digest
 from clbench.errors import RunError, UserError
-from clbench.evaluation.evaluate import Placed, measure, placed, score
+from clbench.evaluation.evaluate import Placed, measure, placed, scores
 from clbench.frontier import frontier_mask
 from clbench.lineage import Lineage
 from clbench.method import Candidate, Method
@@ -307,7 +307,7 @@ def _reference(benchmarks: Sequence[Placed], outcomes: Sequence[ItemOutcome]) ->
         return measure(_without_ceiling(benchmarks), split, outcomes)
 
     def ceiling(split: Any) -> tuple[Any, ...]:
-        return tuple(score(p, outcomes) for p in benchmarks if p.suite == "ceiling" and p.split == split)
+        return tuple(scores((p for p in benchmarks if p.suite == "ceiling" and p.split == split), outcomes))
 
     return Reference(
         validation=split_measurement("validation"),

@@ -9,7 +9,8 @@ import numpy as np
 import pydantic
 
 from clbench import Benchmark, Config, Example, Item, Split, Suite, Task, Tools, UserError
-from clbench.micro import Fact, Question, World, with_passage
+from clbench.micro.facts import NUM_FORMS, REVERSE_PAIRS, SECOND_HOPS
+from clbench.micro.world import Fact, Question, World, with_passage
 
 SKILLS = ("addition", "recall", "reading", "format")
 BUDGETS = {"addition": 96, "format": 96}
@@ -35,9 +36,9 @@ class KnowledgeInjectionConfig(Config):
     @pydantic.field_validator("trained_forms")
     @classmethod
     def _some_forms_are_left(cls, forms: tuple[int, ...]) -> tuple[int, ...]:
-        if not forms or len(set(forms)) != len(forms) or any(not 0 <= form < World.num_forms for form in forms):
-            raise ValueError(f"different forms from 0 to {World.num_forms - 1}, at least one")
-        if len(forms) == World.num_forms:
+        if not forms or len(set(forms)) != len(forms) or any(not 0 <= form < NUM_FORMS for form in forms):
+            raise ValueError(f"different forms from 0 to {NUM_FORMS - 1}, at least one")
+        if len(forms) == NUM_FORMS:
             raise ValueError("one form at least must be left to ask for a paraphrase")
         return forms
 
@@ -74,7 +75,7 @@ class KnowledgeInjection(Task[KnowledgeInjectionConfig]):
         """Trained phrasing and paraphrase count; on the test split, diagnostics stand beside them."""
         world = self._world(tools)
         facts = self._facts(world, split)
-        others = [form for form in range(World.num_forms) if form not in self.config.trained_forms]
+        others = [form for form in range(NUM_FORMS) if form not in self.config.trained_forms]
         benchmarks = [
             self._benchmark(
                 "direct", split, (world.fact_question(f, i) for f in facts for i in self.config.trained_forms)
@@ -82,11 +83,15 @@ class KnowledgeInjection(Task[KnowledgeInjectionConfig]):
             self._benchmark("paraphrase", split, (world.fact_question(f, i) for f in facts for i in others)),
         ]
         if split == "test":
-            people = [fact.person for fact in facts]
-            diagnostics = {
-                "two-hop": world.two_hop_questions(people),
-                "reverse": world.reverse_questions(people),
-                "neighbours": world.neighbour_questions(people),
+            people = dict.fromkeys(fact.person for fact in facts)
+            diagnostics: dict[str, Iterable[Question]] = {
+                "two-hop": (
+                    world.two_hop_question(f, form) for f in facts if f.relation in SECOND_HOPS for form in (0, 1)
+                ),
+                "reverse": (
+                    world.reverse_question(person, form) for person in people for form in range(len(REVERSE_PAIRS))
+                ),
+                "neighbours": world.neighbour_questions(split, self._num_items(split)),
             }
             benchmarks += [self._benchmark(n, split, q, headline=False) for n, q in diagnostics.items()]
         return Suite(benchmarks=tuple(benchmarks))
@@ -104,7 +109,7 @@ class KnowledgeInjection(Task[KnowledgeInjectionConfig]):
         """The questions of `direct` and `paraphrase`, with a passage that states the person's facts in context."""
         world = self._world(tools)
         facts = self._facts(world, split)
-        questions = [world.fact_question(fact, form) for fact in facts for form in range(World.num_forms)]
+        questions = [world.fact_question(fact, form) for fact in facts for form in range(NUM_FORMS)]
         return Suite(
             benchmarks=(
                 self._benchmark(

@@ -16,6 +16,7 @@ from clbench.plugin import Config, parse_config
 if TYPE_CHECKING:
     from clbench.records import Record
     from clbench.runner import Run
+    from clbench.stages import Planned
 
 
 class RunConfig(Config):
@@ -79,14 +80,14 @@ def run_command(
     was stopped goes on where it stood, and a run that was done before takes seconds.
     """
     config = _merged(config_file, method, task, lineage, donor, seeds, params, task_params)
-    runs = _set_up(config, plugin_files, store_path, dry_run)
+    # Planning costs nothing and finds what cannot work (an unknown donor, say) before anything is worked out.
+    plans = [(run.seed, run.plan()) for run in _set_up(config, plugin_files, store_path, dry_run=True)]
     if dry_run:
-        _print_plans(runs, as_json)
+        _print_plans(plans, as_json)
         return
-    records = []
-    for one in runs:
-        records.append(_execute(one, out))
-    _print_results(records, as_json)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is a file; run folders need a folder to lie in.")
+    _print_results([_execute(run, out) for run in _set_up(config, plugin_files, store_path, dry_run=False)], as_json)
 
 
 def _merged(
@@ -202,6 +203,7 @@ def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def _execute(run: Run, out: Path) -> tuple[Path, Record]:
+    from clbench.files import write_atomically
     from clbench.records import write_run
     from clbench.report import write_report
 
@@ -209,7 +211,16 @@ def _execute(run: Run, out: Path) -> tuple[Path, Record]:
     folder = _folder(out, result.record)
     write_run(folder, result.record, result.items)
     write_report(result.record, folder)
+    write_atomically(folder / "log.txt", _log(result.record).encode())
     return folder, result.record
+
+
+def _log(record: Record) -> str:
+    """What was done, stage by stage; seconds are those of the time when a stage was worked out."""
+    lines = [f"{record.provenance.created}  {record.label}", record.provenance.command, ""]
+    lines += [f"{stage.seconds:9.1f} s  {stage.kind:9} {stage.key}" for stage in record.stages]
+    lines += ["", *(f"warning: {warning}" for warning in record.warnings)]
+    return "\n".join(lines) + "\n"
 
 
 def _folder(out: Path, record: Record) -> Path:
@@ -230,8 +241,7 @@ def _folder(out: Path, record: Record) -> Path:
     raise UserError(f"{out} is full of runs called {name}; choose another place with --out.")
 
 
-def _print_plans(runs: list[Run], as_json: bool) -> None:
-    plans = [(run.seed, run.plan()) for run in runs]
+def _print_plans(plans: list[tuple[int, list[Planned]]], as_json: bool) -> None:
     if as_json:
         value = [{"seed": seed, "stages": [stage.__dict__ for stage in stages]} for seed, stages in plans]
         click.echo(json.dumps(value, indent=1))

@@ -91,9 +91,15 @@ def evaluate(
     return outcomes
 
 
-def score(place: Placed, outcomes: Iterable[ItemOutcome]) -> Score:
-    """One benchmark's outcomes, summed up."""
-    own = [o for o in outcomes if (o.suite, o.split, o.benchmark) == (place.suite, place.split, place.benchmark.name)]
+def scores(benchmarks: Iterable[Placed], outcomes: Iterable[ItemOutcome]) -> list[Score]:
+    """Each benchmark's outcomes, summed up."""
+    by_place: dict[tuple[str, str, str], list[ItemOutcome]] = {}
+    for o in outcomes:
+        by_place.setdefault((o.suite, o.split, o.benchmark), []).append(o)
+    return [_score(place, by_place[place.suite, place.split, place.benchmark.name]) for place in benchmarks]
+
+
+def _score(place: Placed, own: list[ItemOutcome]) -> Score:
     mean = estimate(o.outcome for o in own)
     return Score(
         suite=place.suite,
@@ -119,7 +125,7 @@ def measure(
 ) -> Measurement:
     """A model's measurement on one split; with θ_post's outcomes, also the items forgotten and gained."""
     here = [place for place in benchmarks if place.split == split and place.suite != "ceiling"]
-    scores = [score(place, outcomes) for place in here]
+    here_scores = scores(here, outcomes)
     forgotten = gained = None
     if post_outcomes is not None:
         headline = {place.benchmark.name for place in here if place.suite == "retention" and place.benchmark.headline}
@@ -131,9 +137,9 @@ def measure(
         forgotten = sum(was > is_now for was, is_now in pairs)
         gained = sum(was < is_now for was, is_now in pairs)
     return Measurement(
-        acquisition=mean_of_scores(s for s in scores if s.suite == "acquisition"),
-        retention=mean_of_scores(s for s in scores if s.suite == "retention"),
-        scores=tuple(scores),
+        acquisition=mean_of_scores(s for s in here_scores if s.suite == "acquisition"),
+        retention=mean_of_scores(s for s in here_scores if s.suite == "retention"),
+        scores=tuple(here_scores),
         forgotten=forgotten,
         gained=gained,
     )
