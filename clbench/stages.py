@@ -75,7 +75,9 @@ class Stages:
         """The one live model: θ_post's architecture, float32 on a CPU. Whoever uses it loads weights first."""
         import torch
         from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self.lineage.checkpoint("post")
         try:
             model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
