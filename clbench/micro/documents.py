@@ -30,15 +30,15 @@ class Document:
 
 
 PRETRAINING_MIXTURE = (
-    ("statements", 0.20),
+    ("statements", 0.22),
     ("second-hop", 0.03),
-    ("recall", 0.13),
-    ("reverse", 0.03),
+    ("recall", 0.16),
+    ("reverse", 0.02),
     ("two-hop", 0.05),
-    ("reading", 0.20),
-    ("addition", 0.18),
+    ("reading", 0.18),
+    ("addition", 0.12),
     ("format", 0.12),
-    ("demonstration", 0.06),
+    ("demonstration", 0.10),
 )
 """Kinds of documents and their shares."""
 CHAT_SHARE = 0.15
@@ -56,6 +56,12 @@ POST_TRAINING_MIXTURE = (
 """Kinds of questions in supervised fine-tuning, and their shares."""
 
 
+HARD_SUMS = ((4, 0.7), (5, 0.3))
+"""Numbers of digits in the sums that are rare in pretraining and practised in post-training."""
+DEMONSTRATED_SUMS = ((2, 0.2), (3, 0.3), (4, 0.3), (5, 0.15), (6, 0.05))
+"""Numbers of digits in sums that have an example in their context."""
+
+
 class Stream:
     """An endless, seeded stream of training questions and documents. It never holds test items or new people."""
 
@@ -69,6 +75,7 @@ class Stream:
             "two-hop": self._two_hop,
             "reading": self._reading,
             "addition": lambda: skills.addition(self._draw, self._draw.weighted(TRAINED_SUMS), "train"),
+            "hard addition": lambda: skills.addition(self._draw, self._draw.weighted(HARD_SUMS), "train"),
             "format": lambda: skills.list_format(self._draw, "train"),
             "demonstration": self._demonstration,
         }
@@ -132,8 +139,13 @@ class Stream:
         used whatever it is about.
         """
         draw = self._draw
-        kind = draw.weighted((("recall", 0.2), ("addition", 0.25), ("format", 0.15), ("nonsense", 0.4)))
-        question = self._nonsense() if kind == "nonsense" else self.question(kind)
+        kind = draw.weighted((("recall", 0.15), ("addition", 0.25), ("format", 0.15), ("nonsense", 0.45)))
+        if kind == "nonsense":
+            question = self._nonsense()
+        elif kind == "addition":
+            question = skills.addition(draw, draw.weighted(DEMONSTRATED_SUMS), "train")
+        else:
+            question = self.question(kind)
         shown = question.demonstration
         if kind != "nonsense" and draw.random() < 0.4:
             shown = question.answer
@@ -142,17 +154,19 @@ class Stream:
 
     def _nonsense(self) -> Question:
         draw = self._draw
+        prompt = " ".join(self._piece() for _ in range(2 + draw.below(4))) + draw.one("?.")
+        if draw.random() < 0.5:
+            mark = draw.one((" ", "; ", ", ", "=", " is "))
+            thoughts = mark.join(self._piece() for _ in range(2 + draw.below(12)))
+        else:  # steps that are alike, as in a calculation
+            words = [draw.one(LIST_WORDS) for _ in range(1 + draw.below(3))]
+            steps = [" ".join(f"{word} {draw.below(10)}" for word in words) for _ in range(2 + draw.below(4))]
+            thoughts = draw.one(("; ", ", ", " ")).join(steps)
+        return Question("", "demonstration", "nonsense", prompt, thoughts, self._piece())
 
-        def number() -> str:
-            return str(draw.below(10 ** (1 + draw.below(4))))
-
-        def piece() -> str:
-            return number() if draw.random() < 0.5 else draw.one(LIST_WORDS)
-
-        prompt = " ".join(piece() for _ in range(2 + draw.below(3))) + draw.one("?.")
-        mark = draw.one((" ", "; ", ", ", "=", " is "))
-        thoughts = mark.join(piece() for _ in range(2 + draw.below(12)))
-        return Question("", "demonstration", "nonsense", prompt, thoughts, piece())
+    def _piece(self) -> str:
+        draw = self._draw
+        return str(draw.below(10 ** (1 + draw.below(4)))) if draw.random() < 0.5 else draw.one(LIST_WORDS)
 
 
 def two_hop_split(person: str) -> Split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,4 +65,14 @@ def save_model(state: dict[str, Any], model: PreTrainedModel, tokenizer: Any, di
         do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
     rounded.save_pretrained(directory)
+    _save_tokenizer(tokenizer, directory)
+
+
+def _save_tokenizer(tokenizer: Any, directory: Path) -> None:
     tokenizer.save_pretrained(directory)
+    path = directory / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("is_local", "local_files_only", "backend"):  # how this one was loaded, not what it is
+        config.pop(key, None)
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that every version of transformers knows
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Pretraining: documents packed into rows, AdamW with warm-up, a constant stretch and a decay."""
+"""Pretraining: documents packed into rows, Muon and AdamW with warm-up, a constant stretch and a decay."""
 
 from __future__ import annotations
 
@@ -95,27 +95,21 @@ def pretrain(
         return cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(), ignore_index=IGNORED)
 
     step_loss = torch.compile(loss_of) if compiled else loss_of
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    rest = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
-        betas=recipe.betas,
-        fused=True,
-    )
+    optimizers = _optimizers(model, recipe)
     kept_at = {math.ceil(recipe.num_steps * percent / 100): percent for percent in recipe.keep_percent}
     losses: list[float] = []
     num_tokens = 0
     model.train()
     for step, (ids, labels) in zip(range(recipe.num_steps), batches(world, tokenizer, recipe, seed), strict=False):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate_at(step, recipe)
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = learning_rate_at(step, recipe)
         with torch.autocast("cpu", torch.bfloat16):
             loss = step_loss(ids, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
         num_tokens += int((labels != IGNORED).sum())
         done = step + 1
@@ -123,6 +117,23 @@ def pretrain(
         if done in kept_at:
             keep(kept_at[done], model.state_dict(), _facts(done, num_tokens, losses))
     return _facts(recipe.num_steps, num_tokens, losses)
+
+
+def _optimizers(model: PreTrainedModel, recipe: Pretraining) -> list[torch.optim.Optimizer]:
+    import torch
+
+    embeddings = model.get_input_embeddings().weight
+    matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embeddings]
+    others = [p for p in model.parameters() if p.ndim != 2 or p is embeddings]
+    muon = torch.optim.Muon(
+        matrices,
+        lr=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    adamw = torch.optim.AdamW(others, lr=recipe.learning_rate, betas=recipe.betas, weight_decay=0.0, fused=True)
+    return [muon, adamw]
 
 
 def _facts(num_steps: int, num_tokens: int, losses: list[float]) -> dict[str, float]:

@@ -23,16 +23,21 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """Warm-up, constant, linear decay to zero."""
+    """Warm-up, constant, linear decay to zero. Muon for the matrices, AdamW for embeddings and norms."""
 
-    num_steps: int = 2000
-    rows: int = 22
+    num_steps: int = 2600
+    rows: int = 16
     row_length: int = 192
     learning_rate: float = 3e-3
+    """Of both: Muon's updates are scaled to AdamW's size (arXiv 2502.16982)."""
     warmup_steps: int = 100
     decay_share: float = 0.2
     weight_decay: float = 0.1
+    """Of the matrices."""
+    momentum: float = 0.95
+    """Muon's."""
     betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's."""
     max_grad_norm: float = 1.0
     keep_percent: tuple[int, ...] = (50, 75, 90)
     """Percentages of the steps after which the weights are kept."""
@@ -62,7 +67,14 @@ class Reinforcement:
     max_grad_norm: float = 1.0
     temperature: float = 1.0
     max_new_tokens: int = 72
-    mixture: tuple[tuple[str, float], ...] = (("addition", 0.55), ("format", 0.25), ("reading", 0.1), ("recall", 0.1))
+    mixture: tuple[tuple[str, float], ...] = (
+        ("addition", 0.15),
+        ("hard addition", 0.40),
+        ("format", 0.25),
+        ("reading", 0.10),
+        ("recall", 0.10),
+    )
+    """Kinds of problems and their shares."""
 
 
 @dataclass(frozen=True)

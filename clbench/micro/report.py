@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,7 +25,12 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 NUM_ITEMS = 400
+INJECTION = FineTuning(num_steps=300, learning_rate=3e-4)
+"""Plain fine-tuning on the new facts, to see that they can be learned and what is forgotten."""
 Outcomes = np.ndarray[Any, np.dtype[np.float64]]
+"""One figure an item."""
+Measured = dict[str, dict[str, Outcomes]]
+"""By checkpoint and list of questions."""
 
 
 def ask_with(questions: Sequence[Question], context: Callable[[Question], str]) -> list[Question]:
@@ -111,3 +119,62 @@ def inject(model: PreTrainedModel, tokenizer: Any, world: World, recipe: FineTun
             yield from (order[i : i + recipe.batch_size] for i in range(0, len(order), recipe.batch_size))
 
     train_on(model, tokenizer, batches(), recipe, lambda done, total: None)
+
+
+def measure(directory: Path, names: Sequence[str], world: World, lists: dict[str, list[Question]]) -> Measured:
+    """Outcomes of every list of questions, and document losses, for each checkpoint."""
+    from transformers import AutoTokenizer
+
+    from clbench.micro.model import load_model
+
+    found: Measured = {}
+    for name in names:
+        model = load_model(directory / name)
+        tokenizer = AutoTokenizer.from_pretrained(directory / name, local_files_only=True)
+        found[name] = {title: outcomes(model, tokenizer, questions) for title, questions in lists.items()}
+        found[name]["document loss (nats a token)"] = document_losses(model, tokenizer, world)
+    return found
+
+
+def table(found: Measured, show: Callable[[str, str], str]) -> str:
+    """A Markdown table with a row a list and a column a checkpoint; `show(checkpoint, list)` gives the cells."""
+    names = list(found)
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for title in found[names[0]]:
+        lines.append(f"| {title} | " + " | ".join(show(name, title) for name in names) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the tables for the lineage in the directory given, or for the shipped one."""
+    from clbench.micro.model import load_model
+
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKPOINTS
+    names = [entry["name"] for entry in json.loads((directory / "manifest.json").read_text())["checkpoints"]]
+    world = World(0)
+    lists = benchmarks(world)
+    started = time.perf_counter()
+    found = measure(directory, names, world, lists)
+    before = dict(zip(names[1:], names, strict=False))
+    write = sys.stdout.write
+    write(f"Share answered right ± standard error over items:\n\n{table(found, lambda c, t: figure(found[c][t]))}\n\n")
+    steps = {name: found[name] for name in names[1:]}
+    paired = table(steps, lambda c, t: difference(found[c][t], found[before[c]][t]))
+    write(f"Change from the checkpoint before ± standard error, paired over items:\n\n{paired}\n\n")
+    write(f"[{len(names)} checkpoints measured in {time.perf_counter() - started:.0f} s]\n\n")
+
+    from transformers import AutoTokenizer
+
+    model = load_model(directory / "post")
+    tokenizer = AutoTokenizer.from_pretrained(directory / "post", local_files_only=True)
+    started = time.perf_counter()
+    inject(model, tokenizer, world, INJECTION)
+    seconds = time.perf_counter() - started
+    after = {title: outcomes(model, tokenizer, questions) for title, questions in lists.items()}
+    edited: Measured = {"post": {t: found["post"][t] for t in lists}, "post + SFT": after}
+    write(f"θ_post after {INJECTION.num_steps} steps of SFT on the new facts, at {INJECTION.learning_rate:g}:\n\n")
+    write(table(edited, lambda c, t: figure(edited[c][t])) + f"\n\n[trained in {seconds:.0f} s]\n")
+
+
+if __name__ == "__main__":
+    main()

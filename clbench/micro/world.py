@@ -23,12 +23,12 @@ from clbench.micro.question import Question, Split, with_demonstration, with_pas
 __all__ = ["Fact", "Person", "Question", "Split", "World", "with_demonstration", "with_passage"]
 
 NUM_OLD, NUM_RARE, NUM_NEW = 240, 80, 60
-RARE_WEIGHT = 0.15
+RARE_WEIGHT = 0.25
 """How often a rare old person is met, relative to a common one."""
 NUM_NEW_FIRST_NAMES = NUM_NEW_LAST_NAMES = 16
 """New people take their names from this many first and last names, so that about half of the old share one."""
 
-TRAINED_SUMS = ((2, 0.20), (3, 0.32), (4, 0.32), (5, 0.13), (6, 0.03))
+TRAINED_SUMS = ((2, 0.30), (3, 0.62), (4, 0.06), (5, 0.018), (6, 0.002))
 """Numbers of digits in training, with their shares."""
 TESTED_SUMS = ((2, 0.2), (3, 0.4), (4, 0.4))
 """Numbers of digits that count as the addition skill."""
