@@ -135,18 +135,17 @@ def _over_seeds(values: Sequence[tuple[float, float | None]]) -> dict[str, Any]:
 
 
 def _mark_best(rows: Sequence[dict[str, Any]], column: str) -> None:
-    """`rank`: best, like the best (the difference is within noise), lower, or unknown (nothing to judge noise by)."""
-    best = max(rows, key=lambda row: row[column]["mean"])
-    for row in rows:
-        difference = best[column]["mean"] - row[column]["mean"]
-        errors = [_error(side[column]) for side in (best, row)]
-        if row is best:
-            row[column]["rank"] = "best"
-        elif any(error is None for error in errors):
-            row[column]["rank"] = "unknown"
+    """`rank`: best, like the best (the difference is within noise), lower, or None where nothing says what noise is."""
+    best = max(rows, key=lambda row: row[column]["mean"])[column]
+    for value in (row[column] for row in rows):
+        errors = (_error(best), _error(value))
+        if errors[0] is None or errors[1] is None:
+            value["rank"] = None
+        elif value is best:
+            value["rank"] = "best"
         else:
-            noise = NUM_STANDARD_ERRORS * math.hypot(*(error for error in errors if error is not None))
-            row[column]["rank"] = "like best" if difference <= noise else "lower"
+            within = best["mean"] - value["mean"] <= NUM_STANDARD_ERRORS * math.hypot(errors[0], errors[1])
+            value["rank"] = "like best" if within else "lower"
 
 
 def _error(value: dict[str, Any]) -> float | None:

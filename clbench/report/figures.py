@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clbench.files import write_atomically
 from clbench.records import Record
 from clbench.report.comparison import groups_of
 from clbench.report.summary import knob_text, varying_knobs
@@ -15,9 +18,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart by the colour-blind, without yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+X_TITLE, Y_TITLE = "acquisition: mean score on the new task", "retention: mean score on old tasks"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-MAX_LABELS = 24
-"""Knobs are written beside the points of a frontier up to this many in a figure."""
 
 
 def frontier_figure(records: Sequence[Record], path: Path) -> None:
@@ -34,11 +36,10 @@ def frontier_figure(records: Sequence[Record], path: Path) -> None:
     figure = Figure(figsize=(8.0, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    num_labels = sum(len(record.frontier) for record in records)
     for index, (label, members) in enumerate(groups.items()):
         for number, record in enumerate(members):
             style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
-            _draw_record(axes, record, style, label if number == 0 else None, num_labels <= MAX_LABELS)
+            _draw_record(axes, record, style, label if number == 0 else None, len(records) == 1)
     post = records[0].reference.test
     axes.plot(post.acquisition.mean, post.retention.mean, "*", color="black", markersize=15, label="θ_post", zorder=5)
     for score in records[0].reference.ceiling_test:
@@ -47,8 +48,8 @@ def frontier_figure(records: Sequence[Record], path: Path) -> None:
         axis.set_major_formatter(PercentFormatter(1.0))
     axes.margins(0.08)
     axes.grid(alpha=0.25)
-    axes.set_xlabel("acquisition: accuracy on the new task")
-    axes.set_ylabel("retention: mean accuracy on old tasks")
+    axes.set_xlabel(X_TITLE)
+    axes.set_ylabel(Y_TITLE)
     axes.set_title(f"{records[0].task.name} on {records[0].lineage.name}", loc="left")
     axes.legend(loc="lower left", framealpha=0.9)
     num_items = sum(
@@ -90,10 +91,14 @@ def _draw_record(axes: Axes, record: Record, style: dict[str, Any], label: str |
     if with_labels:
         names = varying_knobs([dict(point.knobs) for point in record.points])
         for number, point in enumerate(frontier):
+            # Frontiers fall to the right: above right of a point there is room, or below left.
+            above = number % 2 == 0 and point.test.acquisition.mean < 0.75
             axes.annotate(
                 knob_text(dict(point.knobs), names),
                 (point.test.acquisition.mean, point.test.retention.mean),
-                xytext=(7, 7 if number % 2 == 0 else -13),
+                xytext=(6, 6) if above else (-6, -6),
+                horizontalalignment="left" if above else "right",
+                verticalalignment="bottom" if above else "top",
                 textcoords="offset points",
                 fontsize=7,
                 color=style["color"],
@@ -121,29 +126,59 @@ def frontier_html(records: Sequence[Record], path: Path) -> None:
     tooltips += [alt.Tooltip("train seconds:Q", format=".0f")]
     faint = alt.Opacity("frontier:N", scale=alt.Scale(domain=[True, False], range=[1.0, 0.35]), legend=None)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("acquisition:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=20)),
-        y=alt.Y("retention:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=20)),
+        x=alt.X("acquisition:Q", title=X_TITLE, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=20)),
+        y=alt.Y("retention:Q", title=Y_TITLE, axis=alt.Axis(format="%"), scale=alt.Scale(zero=False, padding=20)),
         color=alt.Color("method:N", scale=alt.Scale(range=list(COLOURS))),
     )
     on_frontier = base.transform_filter("datum.frontier")
     line = on_frontier.mark_line().encode(detail="run:N", order="acquisition:Q", opacity=shown)
-    bars_x = on_frontier.mark_rule().encode(x="acquisition low:Q", x2="acquisition high:Q", opacity=shown)
-    bars_y = on_frontier.mark_rule().encode(y="retention low:Q", y2="retention high:Q", opacity=shown)
+    bars_x = on_frontier.mark_rule().encode(
+        x=alt.X("acquisition low:Q", title=X_TITLE), x2="acquisition high:Q", opacity=shown
+    )
+    bars_y = on_frontier.mark_rule().encode(
+        y=alt.Y("retention low:Q", title=Y_TITLE), y2="retention high:Q", opacity=shown
+    )
     points = base.mark_point(filled=True, size=90).encode(
-        shape="method:N", opacity=alt.condition(choice, faint, alt.value(0.05)), tooltip=tooltips
+        shape=alt.Shape("method:N", legend=None),
+        opacity=alt.condition(choice, faint, alt.value(0.05)),
+        tooltip=tooltips,
     )
     reference = [{"acquisition": post.acquisition.mean, "retention": post.retention.mean, "what": "θ_post"}]
     star = (
         alt.Chart(alt.InlineData(values=reference))
         .mark_text(text="★", size=22)
-        .encode(x="acquisition:Q", y="retention:Q", tooltip=[alt.Tooltip("what:N")])
+        .encode(
+            x=alt.X("acquisition:Q", title=X_TITLE),
+            y=alt.Y("retention:Q", title=Y_TITLE),
+            tooltip=[alt.Tooltip("what:N")],
+        )
     )
     chart = alt.layer(line, bars_x, bars_y, points, star).add_params(choice)
     title = alt.Title(
         f"{records[0].task.name} on {records[0].lineage.name}",
         subtitle="Knobs chosen on validation, drawn at test; bars: 1 standard error over items; ★ θ_post.",
     )
-    chart.properties(width=720, height=480, title=title).interactive().save(str(path), inline=True)
+    chart = chart.properties(width=720, height=480, title=title).interactive()
+    write_atomically(path, _page(chart.to_dict(), f"{records[0].task.name} on {records[0].lineage.name}").encode())
+
+
+def _page(spec: dict[str, Any], title: str) -> str:
+    """A page that draws a Vega-Lite specification; libraries inside.
+
+    What stands in a record is data: `<` is written as an escape, so that no text of it can end the script.
+    """
+    import vl_convert
+
+    data = json.dumps(spec).replace("<", "\\u003c")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title></head>
+<body style="margin: 2em; background: white"><div id="figure"></div>
+<script>{vl_convert.javascript_bundle()}</script>
+<script>vegaEmbed("#figure", {data}, {{mode: "vega-lite"}});</script>
+</body>
+</html>
+"""
 
 
 def _row(label: str, record: Record, point: Any) -> dict[str, Any]:

@@ -41,15 +41,20 @@ def point_summary(point: Point) -> dict[str, Any]:
 def knob_text(knobs: dict[str, Any], names: list[str] | None = None) -> str:
     """Knobs as `scale 0.5, protect 0.01`; those that are None are left out."""
     shown = {name: value for name, value in knobs.items() if value is not None and (names is None or name in names)}
-    return ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
-    )
+    return ", ".join(f"{name} {knob_value(value)}" for name, value in shown.items())
+
+
+def knob_value(value: Any) -> str:
+    """A knob's value, shortly; nothing for None."""
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def varying_knobs(points: list[dict[str, Any]]) -> list[str]:
-    """Names of the knobs that have more than one value, in order; all of them if none varies."""
+    """Names of the knobs that have more than one value (None is none), in order; all of them if none varies."""
     names = list(dict.fromkeys(name for knobs in points for name in knobs))
-    varying = [name for name in names if len({repr(knobs.get(name)) for knobs in points}) > 1]
+    varying = [
+        name for name in names if len({repr(knobs[name]) for knobs in points if knobs.get(name) is not None}) > 1
+    ]
     return varying or names
 
 
