@@ -75,32 +75,38 @@ def verify_command(name: str) -> None:
 @lineage_group.command("build")
 @click.argument("name")
 @click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for the checkpoints."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="lineage",
+    show_default=True,
+    help="Folder for the checkpoints.",
 )
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the training, world included."
-)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the training.")
 def build_command(name: str, out: Path, seed: int) -> None:
     """Train a built-in lineage anew from its recipe.
 
-    Only `micro` has one; it takes about 20 minutes on one core.
+    Only `micro` has one; it takes about 20 minutes on one core. A build that was stopped goes on with the stage it stood
+    at. The folder gets a manifest, so that the result can be used: `clbench run --lineage FOLDER/micro.yaml …`.
     """
     if name != "micro":
         raise UserError(f"lineage {name!r} has no recipe to build it from; only 'micro' has.")
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"--out {out} is not empty.")
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
+    from clbench.lineage.manifest import read_manifest, write_manifest
     from clbench.micro.build import build
 
-    with Progress(console=Console(stderr=True)) as bars:
-        tasks: dict[str, object] = {}
+    bars: dict[str, TaskID] = {}
+    with Progress(console=Console(stderr=True)) as display:
 
         def progress(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done)  # type: ignore[arg-type]
+            if stage not in bars:
+                bars[stage] = display.add_task(stage, total=total)
+            display.update(bars[stage], completed=done)
 
-        build(out, seed=seed, progress=progress)
-    click.echo(f"written to {out}")
+        try:
+            build(out, seed=seed, progress=progress)
+        except ValueError as error:
+            raise UserError(f"--out {out}: {error}") from None
+    path = write_manifest(read_manifest(name)[0], out)
+    click.echo(f"written to {out}; use it with --lineage {path}")

@@ -86,6 +86,17 @@ def read_manifest(name_or_path: str) -> tuple[Manifest, Path]:
     return parse_config(Manifest, values, what=f"lineage {path.name}"), path.parent
 
 
+def write_manifest(manifest: Manifest, directory: Path) -> Path:
+    """Write a lineage's manifest into the directory in which its checkpoints and their hash file lie; returns its path."""
+    checkpoints = [{**c.model_dump(), "path": c.name} for c in manifest.checkpoints]
+    values = {**manifest.model_dump(mode="json", exclude_none=True), "checkpoints": checkpoints}
+    if manifest.hashes is not None:
+        values["hashes"] = Path(manifest.hashes).name
+    path = directory / f"{manifest.name}.yaml"
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    return path
+
+
 def built_in_names() -> list[str]:
     """The lineages that the package brings."""
     return sorted(path.stem for path in BUILT_IN.glob("*.yaml"))

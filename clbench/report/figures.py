@@ -172,9 +172,9 @@ def _page(spec: dict[str, Any], title: str) -> str:
     data = json.dumps(spec).replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title></head>
+<head><meta charset="utf-8"><title>{html.escape(title)}</title></head>
 <body style="margin: 2em; background: white"><div id="figure"></div>
-<script>{vl_convert.javascript_bundle()}</script>
+<script>{vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")}</script>
 <script>vegaEmbed("#figure", {data}, {{mode: "vega-lite"}});</script>
 </body>
 </html>
