@@ -20,45 +20,49 @@ def lineage_group() -> None:
 @click.argument("name")
 @json_option
 def show_command(name: str, as_json: bool) -> None:
-    """Show a lineage's checkpoints and how far each lies from θ_post."""
+    """Show a lineage's checkpoints, how far each lies from θ_post, and what its builder wrote down.
+
+    The distance decides much: an update learned on a donor far from θ_post may not fit it.
+    """
     from clbench.lineage import Lineage
+    from clbench.weights.arithmetic import WeightArithmetic
 
     lineage = Lineage.load(name)
     facts = lineage.build_facts
-    by_name = {entry["name"]: entry for entry in facts.get("checkpoints", [])}
-    rows = []
-    for entry in lineage.manifest.checkpoints:
-        built = by_name.get(entry.name, {})
-        rows.append(
+    built = {entry["name"]: entry for entry in facts.get("checkpoints", [])}
+    with WeightArithmetic(lineage.post) as arithmetic:
+        rows = [
             {
                 "name": entry.name,
                 "stage": entry.stage,
+                "distance_to_post": arithmetic.delta_statistics(lineage[entry.name], None).relative_norm,
                 "directory": str(lineage.directory(entry.name)),
-                "distance_to_post": built.get("distance_to_post"),
-                "facts": {
-                    key: value for key, value in built.items() if key not in ("name", "stage", "distance_to_post")
+                "built": {
+                    key: value for key, value in built.get(entry.name, {}).items() if key not in ("name", "stage")
                 },
             }
-        )
+            for entry in lineage.manifest.checkpoints
+        ]
+    chat_share = facts.get("chat_share_of_pretraining")
     if as_json:
         value = {"name": lineage.name, "manifest": lineage.manifest.model_dump(mode="json"), "checkpoints": rows}
-        click.echo(json.dumps(value, indent=1))
+        click.echo(json.dumps({**value, "chat_share_of_pretraining": chat_share}, indent=1))
         return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{lineage.name}: {lineage.manifest.description}", title_justify="left")
-    for column in ("checkpoint", "stage", "‖θ − θ_post‖ / ‖θ_post‖", "directory"):
-        table.add_column(column, overflow="fold")
+    table = Table(title=f"{lineage.name}: {lineage.manifest.description}", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("checkpoint", "stage", "‖θ − θ_post‖ / ‖θ_post‖", "steps", "tokens"):
+        table.add_column(column, justify="left" if column in ("checkpoint", "stage") else "right")
     for row in rows:
-        distance = row["distance_to_post"]
-        table.add_row(
-            str(row["name"]),
-            str(row["stage"]),
-            f"{distance:.3f}" if isinstance(distance, float) else "—",
-            str(row["directory"]),
-        )
-    Console().print(table)
+        steps, tokens = (row["built"].get(key) for key in ("steps", "tokens"))
+        counts = [f"{value:,}" if isinstance(value, int) else "" for value in (steps, tokens)]
+        table.add_row(row["name"], row["stage"], f"{row['distance_to_post']:.2%}", *counts)
+    console = Console()
+    console.print(table)
+    if isinstance(chat_share, dict) and "documents" in chat_share:
+        console.print(f"{chat_share['documents']:.0%} of the pretraining documents are in the chat format.")
 
 
 @lineage_group.command("verify")
@@ -85,8 +89,8 @@ def verify_command(name: str) -> None:
 def build_command(name: str, out: Path, seed: int) -> None:
     """Train a built-in lineage anew from its recipe.
 
-    Only `micro` has one; it takes about 20 minutes on one core. A build that was stopped goes on with the stage it stood
-    at. The folder gets a manifest, so that the result can be used: `clbench run --lineage FOLDER/micro.yaml …`.
+    Only `micro` has one; it takes about 20 minutes on one core. A build that was stopped goes on with the stage it
+    stood at. The folder gets a manifest, so that the result can be used: `clbench run --lineage FOLDER/micro.yaml …`.
     """
     if name != "micro":
         raise UserError(f"lineage {name!r} has no recipe to build it from; only 'micro' has.")
