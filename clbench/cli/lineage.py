@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,7 +32,7 @@ def show_command(name: str, as_json: bool) -> None:
     facts = lineage.build_facts
     built = {entry["name"]: entry for entry in facts.get("checkpoints", [])}
     with WeightArithmetic(lineage.post) as arithmetic:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "name": entry.name,
                 "stage": entry.stage,
@@ -61,8 +62,8 @@ def show_command(name: str, as_json: bool) -> None:
         table.add_row(row["name"], row["stage"], f"{row['distance_to_post']:.2%}", *counts)
     console = Console()
     console.print(table)
-    if isinstance(chat_share, dict) and "documents" in chat_share:
-        console.print(f"{chat_share['documents']:.0%} of the pretraining documents are in the chat format.")
+    if isinstance(chat_share, dict) and "measured" in chat_share:
+        console.print(f"{chat_share['measured']:.0%} of the pretraining documents are in the chat format.")
 
 
 @lineage_group.command("verify")

@@ -87,7 +87,7 @@ def read_manifest(name_or_path: str) -> tuple[Manifest, Path]:
 
 
 def write_manifest(manifest: Manifest, directory: Path) -> Path:
-    """Write a lineage's manifest into the directory that its checkpoints and their hash file lie in; returns its path."""
+    """Write a lineage's manifest into the directory of its checkpoints and their hash file; returns its path."""
     checkpoints = [{**c.model_dump(), "path": c.name} for c in manifest.checkpoints]
     values = {**manifest.model_dump(mode="json", exclude_none=True), "checkpoints": checkpoints}
     if manifest.hashes is not None:
