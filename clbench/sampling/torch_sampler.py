@@ -20,6 +20,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from clbench.errors import UserError
+from clbench.sampling.decode import DecodeStep
 from clbench.sampling.interface import Completion, SamplingConfig
 
 _COMPACT_BELOW = 0.8
@@ -56,10 +57,12 @@ class TorchSampler:
         order = sorted(range(len(prompts)), key=lambda i: (budgets[i], len(prompts[i]), i))
         training = self.model.training
         self.model.train(False)
+        longest = max((len(prompt) + budget for prompt, budget in zip(prompts, budgets, strict=True)), default=0)
+        step = DecodeStep(self.model, longest) if DecodeStep.knows(self.model) else None
         try:
             for first in range(0, len(order), config.batch_size):
                 chosen = order[first : first + config.batch_size]
-                batch = _Batch(self, [prompts[i] for i in chosen], [budgets[i] for i in chosen], chosen, config)
+                batch = _Batch(self, [prompts[i] for i in chosen], [budgets[i] for i in chosen], chosen, config, step)
                 for row, completion in batch.run(with_log_probs):
                     completions[chosen[row]] = completion
                     if on_finished is not None:
@@ -92,8 +95,10 @@ class _Batch:
         budgets: Sequence[int],
         positions: Sequence[int],
         config: SamplingConfig,
+        decode_step: DecodeStep | None,
     ) -> None:
         self.model = sampler.model
+        self.decode_step = decode_step
         self.config = config
         self.device = self.model.device
         # Renamed from past_key_values during transformers 5.
@@ -110,7 +115,7 @@ class _Batch:
         self.input_ids_BT = torch.from_numpy(ids).to(self.device)
         self.real_BL = torch.from_numpy(real).to(self.device)
         """Which cache positions hold a real token (left padding does not), for all steps to come."""
-        self.length = longest
+        self.num_prompt_tokens = self.length = longest
         self.position_ids_BT = (self.real_BL[:, :longest].cumsum(1) - 1).clamp(min=0)
         self.cache, self.in_place = _cache(self.model, capacity)
         self.uniforms_BT = _uniforms(config.seed, positions, max(budgets)) if config.temperature > 0 else None
@@ -149,11 +154,14 @@ class _Batch:
 
     def _forward(self) -> Tensor:
         """Logits of the next token, `logits_BV`."""
-        if self.in_place and self.input_ids_BT.shape[1] == 1:
+        mask = self.real_BL[:, : self.length]
+        if self.in_place and self.length > self.num_prompt_tokens:
             # All layers attend to everything: one mask serves them, given ready-made.
-            mask = self.real_BL[:, None, None, : self.length]
-        else:
-            mask = self.real_BL[:, : self.length]
+            mask = mask[:, None, None]
+            if self.decode_step is not None:
+                return self.decode_step.logits(
+                    self.input_ids_BT[:, 0], self.position_ids_BT[:, 0], mask, self.cache.layers
+                )
         output = self.model(
             input_ids=self.input_ids_BT,
             attention_mask=mask,
@@ -215,6 +223,10 @@ class _InPlaceLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             self._keys = key_states.new_empty(*key_states.shape[:2], self.capacity, key_states.shape[3])
             self._values = value_states.new_empty(*value_states.shape[:2], self.capacity, value_states.shape[3])
             self._length = 0
+        return self.append(key_states, value_states)
+
+    def append(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
+        """`update`, for a layer that has tokens already."""
         first, self._length = self._length, self._length + key_states.shape[2]
         self._keys[:, :, first : self._length] = key_states
         self._values[:, :, first : self._length] = value_states
