@@ -32,6 +32,7 @@ from clbench.task import Item
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lineage", default="micro")
     parser.add_argument("--items", type=int, default=100, help="items a benchmark")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
@@ -43,7 +44,7 @@ def main() -> None:
     from lm_eval.api.task import ConfigurableTask
     from lm_eval.models.huggingface import HFLM
 
-    lineage = Lineage.load("micro")
+    lineage = Lineage.load(args.lineage)
     stages = Stages(Store(Path(tempfile.mkdtemp())), lineage)
     task = registry.tasks.load("knowledge-injection")[0].from_values({"num_test_items": args.items})
     benchmarks = placed("retention", "test", task.retention(Tools(stages, 0), "test"))

@@ -62,12 +62,13 @@ def padded(sequences: list[Encoded], pad: int) -> dict[str, torch.Tensor]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lineage", default="micro")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    lineage = Lineage.load("micro")
+    lineage = Lineage.load(args.lineage)
     stages = Stages(Store(Path(tempfile.mkdtemp())), lineage)
     task = registry.tasks.load("knowledge-injection")[0].from_values()
     encoded = [stages.chat.encode(example) for example in task.examples(Tools(stages, 0))]
