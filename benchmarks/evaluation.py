@@ -56,7 +56,13 @@ def main() -> None:
         outcomes = evaluate(sampler, chat, benchmarks, config=config)
         return {p.benchmark.name: [o.outcome for o in outcomes if o.benchmark == p.benchmark.name] for p in benchmarks}
 
-    lm = HFLM(pretrained=model, tokenizer=chat.tokenizer, batch_size=args.batch_size, add_bos_token=False)
+    lm = HFLM(
+        pretrained=model,
+        tokenizer=chat.tokenizer,
+        batch_size=args.batch_size,
+        add_bos_token=False,
+        think_end_token=chat.tokenizer.convert_tokens_to_ids(chat.thinking.close.strip()),
+    )
 
     def lm_task(place: Any) -> ConfigurableTask:
         rows = [
@@ -65,8 +71,7 @@ def main() -> None:
         ]
 
         def process_results(doc: dict[str, str], results: list[str]) -> dict[str, float]:
-            answer = results[0].rpartition(chat.thinking.close.strip())[2].strip()
-            return {"exact": exact_match(answer, Item(id=doc["id"], prompt="", target=doc["target"]))}
+            return {"exact": exact_match(results[0].strip(), Item(id=doc["id"], prompt="", target=doc["target"]))}
 
         return ConfigurableTask(
             config={
