@@ -25,11 +25,22 @@ def explained_os_errors(path: Path) -> Iterator[None]:
                 f"the disk is full ({free / 1e6:.0f} MB free) while writing {path}. Finished stages are kept; free "
                 "some space, or move the store with --store DIR or CLBENCH_STORE, and repeat the command to go on."
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in _NO_PLACE and _concerns(error, path):
             raise RunError(
                 f"{path} cannot be written ({error.strerror}). Choose another place with --store or --out."
             ) from error
         raise
+
+
+_NO_PLACE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
+
+
+def _concerns(error: OSError, path: Path) -> bool:
+    """Whether the file that the system complained of is `path`, or lies in it, or is a folder on the way to it."""
+    if not isinstance(error.filename, str):
+        return False
+    named = Path(error.filename)
+    return named == path or path in named.parents or named in path.parents
 
 
 def _free_bytes(path: Path) -> int:

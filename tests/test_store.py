@@ -164,3 +164,28 @@ def test_facts_that_are_not_json_are_refused_before_the_stage_counts(store: Stor
 def test_the_spec_lies_beside_the_result(store: Store) -> None:
     stage = store.make(SPEC, write_content)
     assert json.loads((stage.folder / "stage.json").read_text()) == SPEC
+
+
+def test_an_error_about_another_file_is_not_blamed_on_the_store(store: Store) -> None:
+    def reads_a_missing_file(folder: Path) -> dict[str, Any]:
+        (folder.parents[5] / "users-data.jsonl").read_text()
+        return {}
+
+    with pytest.raises(FileNotFoundError, match="users-data"):
+        store.make(SPEC, reads_a_missing_file)
+
+
+def test_a_disk_that_fills_up_while_weights_are_written_is_explained(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from safetensors import SafetensorError
+
+    from clbench.weights import files
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(RunError, match="disk is full"):
+        store.make(SPEC, lambda folder: files.write_weights(folder, {"a": torch.zeros(2)}) or {})  # type: ignore[func-returns-value]

@@ -11,6 +11,7 @@ import pydantic
 
 from clbench.cli.options import json_option, parse_params, parse_seeds, plugin_option, store_option
 from clbench.errors import UserError
+from clbench.files import explained_os_errors, write_atomically
 from clbench.plugin import Config, parse_config
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def run_command(
         return
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is a file; run folders need a folder to lie in.")
+    with explained_os_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
     _print_results([_execute(run, out) for run in _set_up(config, plugin_files, store_path, dry_run=False)], as_json)
 
 
@@ -203,15 +206,15 @@ def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def _execute(run: Run, out: Path) -> tuple[Path, Record]:
-    from clbench.files import write_atomically
     from clbench.records import write_run
     from clbench.report import write_report
 
     result = run.execute()
     folder = _folder(out, result.record)
-    write_run(folder, result.record, result.items)
-    write_report(result.record, folder)
-    write_atomically(folder / "log.txt", _log(result.record).encode())
+    with explained_os_errors(folder):
+        write_run(folder, result.record, result.items)
+        write_report(result.record, folder)
+        write_atomically(folder / "log.txt", _log(result.record).encode())
     return folder, result.record
 
 

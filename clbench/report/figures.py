@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +64,9 @@ def frontier_figure(records: Sequence[Record], path: Path) -> None:
         fontsize=8,
         color="#555555",
     )
-    figure.savefig(path, dpi=150, metadata={"Software": "clbench"})
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=150, metadata={"Software": "clbench"})
+    write_atomically(path, image.getvalue())
 
 
 def _draw_record(axes: Axes, record: Record, style: dict[str, Any], label: str | None, with_labels: bool) -> None:

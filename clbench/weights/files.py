@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -100,7 +102,15 @@ def write_weights(directory: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as one safetensors file."""
     directory.mkdir(parents=True, exist_ok=True)
     contiguous = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    save_file(contiguous, directory / SINGLE_NAME, metadata={"format": "pt"})
+    path = directory / SINGLE_NAME
+    try:
+        save_file(contiguous, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        # The library tells what the system said only as text.
+        if (number := re.search(r"os error (\d+)", str(error))) is None:
+            raise
+        code = int(number.group(1))
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def unique_state(model: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
