@@ -60,19 +60,13 @@ class RunConfig(Config):
 @store_option
 @json_option
 def run_command(
-    method: str | None,
-    task: str | None,
-    lineage: str | None,
-    donor: str | None,
-    seeds: str | None,
-    params: tuple[str, ...],
-    task_params: tuple[str, ...],
     config_file: Path | None,
     out: Path,
     dry_run: bool,
     plugin_files: tuple[Path, ...],
     store_path: Path | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Run a method on a task and write a record for each seed.
 
@@ -80,7 +74,7 @@ def run_command(
     the run folder holds record.json, points.csv, frontier.png and frontier.html. What is expensive is kept: a run that
     was stopped goes on where it stood, and a run that was done before takes seconds.
     """
-    config = _merged(config_file, method, task, lineage, donor, seeds, params, task_params)
+    config = _merged(config_file, asked)
     # Planning costs nothing and finds what cannot work (an unknown donor, say) before anything is worked out.
     plans = [(run.seed, run.plan()) for run in _set_up(config, plugin_files, store_path, dry_run=True)]
     if dry_run:
@@ -93,25 +87,14 @@ def run_command(
     _print_results([_execute(run, out) for run in _set_up(config, plugin_files, store_path, dry_run=False)], as_json)
 
 
-def _merged(
-    config_file: Path | None,
-    method: str | None,
-    task: str | None,
-    lineage: str | None,
-    donor: str | None,
-    seeds: str | None,
-    params: tuple[str, ...],
-    task_params: tuple[str, ...],
-) -> RunConfig:
+def _merged(config_file: Path | None, asked: dict[str, Any]) -> RunConfig:
+    """The config file with the options of the command line over it."""
     values: dict[str, Any] = _read_config(config_file) if config_file else {}
-    for key, value in (("method", method), ("task", task), ("lineage", lineage)):
-        if value is not None:
-            values[key] = value
-    if seeds is not None:
-        values["seeds"] = parse_seeds(seeds)
-    if donor is not None:
-        params = (*params, f"donor={donor}")
-    for key, given in (("params", params), ("task_params", task_params)):
+    values |= {key: asked[key] for key in ("method", "task", "lineage") if asked[key] is not None}
+    if asked["seeds"] is not None:
+        values["seeds"] = parse_seeds(asked["seeds"])
+    donor = () if asked["donor"] is None else (f"donor={asked['donor']}",)
+    for key, given in (("params", (*asked["params"], *donor)), ("task_params", asked["task_params"])):
         if given:
             values[key] = _over(values.get(key) or {}, parse_params(given))
     config = parse_config(RunConfig, values, what=str(config_file or "run"))

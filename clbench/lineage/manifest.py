@@ -10,6 +10,7 @@ import yaml
 
 from clbench.errors import UserError, unknown_name
 from clbench.plugin import Config, parse_config
+from clbench.training.config import TrainingDefaults
 
 BUILT_IN = Path(__file__).parent / "manifests"
 
@@ -28,16 +29,6 @@ class ThinkingEntry(Config):
 
     open: str
     close: str
-
-
-class TrainingDefaults(Config):
-    """What this lineage is trained with unless a method or the user says otherwise."""
-
-    learning_rate: float = pydantic.Field(gt=0)
-    num_steps: int = pydantic.Field(gt=0)
-    batch_size: int = pydantic.Field(gt=0)
-    snapshots: tuple[float, ...] = ()
-    """Shares of the steps at which weights are kept beside the end: each costs the disk one checkpoint."""
 
 
 class Manifest(Config):

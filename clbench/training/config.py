@@ -6,8 +6,17 @@ from typing import Literal
 
 import pydantic
 
-from clbench.lineage.manifest import TrainingDefaults
 from clbench.plugin import Config
+
+
+class TrainingDefaults(Config):
+    """What this lineage is trained with unless a method or the user says otherwise."""
+
+    learning_rate: float = pydantic.Field(gt=0)
+    num_steps: int = pydantic.Field(gt=0)
+    batch_size: int = pydantic.Field(gt=0)
+    snapshots: tuple[float, ...] = ()
+    """Shares of the steps at which weights are kept beside the end: each costs the disk one checkpoint."""
 
 
 class TrainingConfig(Config):
