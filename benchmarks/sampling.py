@@ -15,10 +15,12 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
+import functools
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from clbench import Lineage
 from clbench.chat import Chat
 from clbench.micro.world import World
 from clbench.sampling import SamplingConfig, TorchSampler
+from clbench.sampling.decode import DecodeStep
 
 Sampled = list[tuple[int, ...]]
 
@@ -61,19 +64,47 @@ def with_generate(
     return found
 
 
-def seconds_in_forward(model: PreTrainedModel, run: Callable[[], Any]) -> tuple[float, float, int]:
-    """Seconds of a run, seconds of it inside the model's forward pass, and the number of passes."""
-    starts: list[float] = []
-    spent: list[float] = []
-    before = model.register_forward_pre_hook(lambda *_: starts.append(time.perf_counter()))
-    after = model.register_forward_hook(lambda *_: spent.append(time.perf_counter() - starts[-1]))
+@dataclass
+class Split:
+    """Where the seconds of one run went."""
+
+    prompts: float = 0.0
+    """Forward passes over prompts."""
+    steps: float = 0.0
+    """Forward passes over single tokens, the sampler's own step included."""
+    num_steps: int = 0
+    whole: float = 0.0
+
+
+def split(model: PreTrainedModel, run: Callable[[], Any]) -> Split:
+    """Run once, with a clock around every forward pass."""
+    found = Split()
+
+    def timed(forward: Callable[..., Any], is_step: Callable[..., bool]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            output = forward(*args, **kwargs)
+            seconds = time.perf_counter() - start
+            if is_step(**kwargs):
+                found.steps, found.num_steps = found.steps + seconds, found.num_steps + 1
+            else:
+                found.prompts += seconds
+            return output
+
+        return wrapper
+
+    own_step = DecodeStep.logits
+    parent: Any = model
+    parent.forward = functools.wraps(model.forward)(timed(model.forward, lambda **kw: kw["input_ids"].shape[1] == 1))
+    DecodeStep.logits = timed(own_step, lambda **kw: True)  # type: ignore[method-assign]
     try:
         start = time.perf_counter()
         run()
-        return time.perf_counter() - start, sum(spent), len(spent)
+        found.whole = time.perf_counter() - start
     finally:
-        before.remove()
-        after.remove()
+        del parent.forward
+        DecodeStep.logits = own_step  # type: ignore[method-assign]
+    return found
 
 
 def compare(
@@ -104,11 +135,11 @@ def compare(
     print(f"\n{name}: {len(prompts)} prompts, completions of {shape}; {num_equal} of {len(prompts)} equal in both")
     for who, run in runs.items():
         num_tokens = sum(map(len, ours if who == "clbench" else theirs))
-        whole, forward, steps = seconds_in_forward(model, run)
+        spent = split(model, run)
         print(
-            f"  {who:9} {num_tokens / statistics.median(seconds[who]):8.0f} tokens/s   {steps:4d} steps of "
-            f"{1000 * whole / steps:6.2f} ms: {1000 * forward / steps:6.2f} in the model, "
-            f"{1000 * (whole - forward) / steps:5.2f} outside"
+            f"  {who:9} {num_tokens / statistics.median(seconds[who]):8.0f} tokens/s   prompts {spent.prompts:5.2f} s, "
+            f"{spent.num_steps:4d} steps of {1000 * spent.steps / spent.num_steps:5.2f} ms, "
+            f"the rest {spent.whole - spent.prompts - spent.steps:5.2f} s of {spent.whole:5.2f}"
         )
     ratios = [b / a for a, b in zip(seconds["clbench"], seconds["generate"], strict=True)]
     print(f"  ratio {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f})")

@@ -60,7 +60,7 @@ class DecodeStep:
         rope: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
         linear = [module for name, module in model.named_modules() if name.endswith(("_proj", "lm_head"))]
         return (
-            all(parameter.dtype == torch.float32 for parameter in model.parameters())
+            all(p.dtype == torch.float32 and p.device == model.device for p in model.parameters())
             and all(type(module) is nn.Linear and module.bias is None for module in linear)
             and config.hidden_act == "silu"
             and rope.get("rope_type", "default") in ("default", "linear", "llama3")

@@ -2,9 +2,9 @@
 
 What makes it faster than `generate` on the same model: sequences that have finished leave the batch, keys and values
 are written in place into buffers, the attention mask of a step is a view of one that is built once, and nothing else is
-done in a step.
+done in a step. Prompts are read in chunks of about one length, so that short ones are not padded to the longest.
 
-Shape suffixes: B sequences in the batch, T tokens, L tokens in the cache, V vocabulary.
+Shape suffixes: B sequences in the batch, T tokens, L tokens in the cache, V vocabulary, K key-value heads, E head size.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
@@ -25,6 +26,12 @@ from clbench.sampling.interface import Completion, SamplingConfig
 
 _COMPACT_BELOW = 0.8
 """Finished sequences leave the batch when fewer than this share of it still goes on: leaving copies the cache."""
+
+_CHUNK_TOKENS = {"cpu": 2048}
+"""Prompt tokens, padding included, that are read at once: what a processor's caches hold. Accelerators take more."""
+_CHUNK_TOKENS_ELSEWHERE = 32768
+_FIRST_ROOM = 64
+"""New tokens that the cache has room for at first; it grows by half when that is used up."""
 
 
 class TorchSampler:
@@ -55,20 +62,21 @@ class TorchSampler:
         completions: list[Completion | None] = [None] * len(prompts)
         # Neighbours in length pad each other least; those with one budget tend to end together.
         order = sorted(range(len(prompts)), key=lambda i: (budgets[i], len(prompts[i]), i))
-        training = self.model.training
-        self.model.train(False)
+        training = [module for module in self.model.modules() if module.training]
         longest = max((len(prompt) + budget for prompt, budget in zip(prompts, budgets, strict=True)), default=0)
-        step = DecodeStep(self.model, longest) if DecodeStep.knows(self.model) else None
         try:
+            self.model.train(False)
+            step = DecodeStep(self.model, longest) if prompts and DecodeStep.knows(self.model) else None
             for first in range(0, len(order), config.batch_size):
-                chosen = order[first : first + config.batch_size]
+                chosen = sorted(order[first : first + config.batch_size], key=lambda i: len(prompts[i]))
                 batch = _Batch(self, [prompts[i] for i in chosen], [budgets[i] for i in chosen], chosen, config, step)
                 for row, completion in batch.run(with_log_probs):
                     completions[chosen[row]] = completion
                     if on_finished is not None:
                         on_finished(1)
         finally:
-            self.model.train(training)
+            for module in training:
+                module.training = True
         return [completion for completion in completions if completion is not None]
 
     def _check(self, prompts: Sequence[Sequence[int]], budgets: Sequence[int]) -> None:
@@ -106,18 +114,19 @@ class _Batch:
         self.cache_keyword = "cache" if "cache" in parameters else "past_key_values"
         self.stop_ids = torch.tensor(sampler.stop_token_ids, device=self.device)
         self.budgets = budgets
-        longest, capacity = max(map(len, prompts)), max(map(len, prompts)) + max(budgets)
+        self.prompt_lengths = [len(prompt) for prompt in prompts]
+        longest = max(self.prompt_lengths)
         ids = np.full((len(prompts), longest), sampler.pad_token_id, dtype=np.int64)
-        real = np.zeros((len(prompts), capacity), dtype=bool)
+        real = np.zeros((len(prompts), longest + max(budgets)), dtype=bool)
         for row, prompt in enumerate(prompts):
             ids[row, longest - len(prompt) :] = prompt
             real[row, longest - len(prompt) :] = True
         self.input_ids_BT = torch.from_numpy(ids).to(self.device)
         self.real_BL = torch.from_numpy(real).to(self.device)
         """Which cache positions hold a real token (left padding does not), for all steps to come."""
-        self.num_prompt_tokens = self.length = longest
+        self.length = longest
         self.position_ids_BT = (self.real_BL[:, :longest].cumsum(1) - 1).clamp(min=0)
-        self.cache, self.in_place = _cache(self.model, capacity)
+        self.cache, self.in_place = _cache(self.model, len(prompts), longest)
         self.uniforms_BT = _uniforms(config.seed, positions, max(budgets)) if config.temperature > 0 else None
 
     def run(self, with_log_probs: bool) -> Iterator[tuple[int, Completion]]:
@@ -128,7 +137,7 @@ class _Batch:
         log_probs: list[list[float]] = [[] for _ in rows]
         step = 0
         while True:
-            logits_BV = self._forward()
+            logits_BV = self._decode() if step else self._prefill()
             chosen_B = self._choose(logits_BV, rows, step)
             stopped, chosen = torch.isin(chosen_B, self.stop_ids).tolist(), chosen_B.tolist()
             if with_log_probs:
@@ -152,21 +161,39 @@ class _Batch:
                 rows, done = [rows[i] for i in going], [False] * len(going)
             self._append(chosen_B)
 
-    def _forward(self) -> Tensor:
-        """Logits of the next token, `logits_BV`."""
+    def _prefill(self) -> Tensor:
+        """Read the prompts; logits of their next tokens, `logits_BV`."""
+        real_BT = self.real_BL[:, : self.length]
+        if not self.in_place:
+            return self._forward(self.input_ids_BT, real_BT, self.position_ids_BT, self.cache)
+        logits = []
+        for rows in _chunks(self.prompt_lengths, _CHUNK_TOKENS.get(self.device.type, _CHUNK_TOKENS_ELSEWHERE)):
+            chunk = rows, slice(self.length - self.prompt_lengths[rows.stop - 1], None)
+            cache = DynamicCache(config=self.model.config)
+            logits.append(self._forward(self.input_ids_BT[chunk], real_BT[chunk], self.position_ids_BT[chunk], cache))
+            layers: Iterator[tuple[Any, Any]] = zip(self.cache.layers, cache.layers, strict=True)
+            for layer, read in layers:
+                layer.place(rows, read.keys, read.values)
+        return torch.cat(logits)
+
+    def _decode(self) -> Tensor:
+        """Read the tokens just chosen; logits of the next, `logits_BV`."""
         mask = self.real_BL[:, : self.length]
-        if self.in_place and self.length > self.num_prompt_tokens:
+        if self.decode_step is not None and self.in_place:
             # All layers attend to everything: one mask serves them, given ready-made.
             mask = mask[:, None, None]
-            if self.decode_step is not None:
-                return self.decode_step.logits(
-                    self.input_ids_BT[:, 0], self.position_ids_BT[:, 0], mask, self.cache.layers
-                )
+            return self.decode_step.logits(self.input_ids_BT[:, 0], self.position_ids_BT[:, 0], mask, self.cache.layers)
+        if self.in_place and _takes_ready_made_mask(self.model):
+            mask = mask[:, None, None]
+        return self._forward(self.input_ids_BT, mask, self.position_ids_BT, self.cache)
+
+    def _forward(self, input_ids_BT: Tensor, mask: Tensor, position_ids_BT: Tensor, cache: DynamicCache) -> Tensor:
+        """The model's own forward pass."""
         output = self.model(
-            input_ids=self.input_ids_BT,
+            input_ids=input_ids_BT,
             attention_mask=mask,
-            position_ids=self.position_ids_BT,
-            **{self.cache_keyword: self.cache},
+            position_ids=position_ids_BT,
+            **{self.cache_keyword: cache},
             use_cache=True,
             logits_to_keep=1,
         )
@@ -181,7 +208,7 @@ class _Batch:
 
     def _keep(self, going: list[int], chosen_B: Tensor) -> Tensor:
         index = torch.tensor(going, device=self.device)
-        self.cache.batch_select_indices(index)
+        self.cache.reorder_cache(index)  # type: ignore[arg-type]
         self.real_BL, self.position_ids_BT = self.real_BL[index], self.position_ids_BT[index]
         return chosen_B[index]
 
@@ -198,8 +225,8 @@ class _Batch:
         cumulative_BV = sorted_BV.cumsum(-1)
         uniforms_B = torch.from_numpy(self.uniforms_BT[rows, step]).to(self.device)
         ranks_B = torch.searchsorted(cumulative_BV, (uniforms_B * cumulative_BV[:, -1])[:, None], right=True)
-        # Rounding may carry a draw past the last token that has any probability.
-        last_B = (sorted_BV > 0).sum(-1, keepdim=True) - 1
+        # Rounding may carry a draw past the last token that has any probability (there is none if logits are NaN).
+        last_B = ((sorted_BV > 0).sum(-1, keepdim=True) - 1).clamp(min=0)
         return ids_BV.gather(-1, torch.minimum(ranks_B, last_B))[:, 0]
 
 
@@ -209,32 +236,54 @@ def _uniforms(seed: int, positions: Sequence[int], num_steps: int) -> np.ndarray
     return np.stack([stream.random(num_steps) for stream in streams])
 
 
-class _InPlaceLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one layer, written into buffers of a fixed capacity."""
+def _chunks(lengths: Sequence[int], max_tokens: int) -> Iterator[slice]:
+    """Cut rows of rising length so that each chunk, padded to its longest, has at most `max_tokens` (or one row)."""
+    first = 0
+    for row, length in enumerate(lengths):
+        if row > first and (row + 1 - first) * length > max_tokens:
+            yield slice(first, row)
+            first = row
+    yield slice(first, len(lengths))
 
-    def __init__(self, capacity: int) -> None:
+
+class _InPlaceLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values of one layer, written into buffers that have room for tokens to come."""
+
+    def __init__(self, batch_size: int, prompt_length: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.capacity = capacity
+        self.batch_size, self._length = batch_size, prompt_length
+
+    def place(self, rows: slice, keys_BKTE: Tensor, values_BKTE: Tensor) -> None:
+        """Put what was read from the prompts of some rows where they end."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys_BKTE, values_BKTE)
+            # Zeros: attention gives padding no weight, but no weight times NaN would be NaN.
+            self._keys, self._values = (
+                states.new_zeros(self.batch_size, states.shape[1], self._length + _FIRST_ROOM, states.shape[3])
+                for states in (keys_BKTE, values_BKTE)
+            )
+            self._show()
+        first = self._length - keys_BKTE.shape[2]
+        self._keys[rows, :, first : self._length] = keys_BKTE
+        self._values[rows, :, first : self._length] = values_BKTE
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append and return all keys and values so far, `(B, heads, L, head size)`, as views."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self._keys = key_states.new_empty(*key_states.shape[:2], self.capacity, key_states.shape[3])
-            self._values = value_states.new_empty(*value_states.shape[:2], self.capacity, value_states.shape[3])
-            self._length = 0
+        """Append and return all keys and values so far, `(B, K, L, E)`, as views."""
         return self.append(key_states, value_states)
 
     def append(self, key_states: Tensor, value_states: Tensor) -> tuple[Tensor, Tensor]:
-        """`update`, for a layer that has tokens already."""
+        """The same, without arguments that are not used."""
         first, self._length = self._length, self._length + key_states.shape[2]
+        if self._length > self._keys.shape[2]:
+            room = (0, 0, 0, self._length // 2)
+            self._keys, self._values = functional.pad(self._keys, room), functional.pad(self._values, room)
         self._keys[:, :, first : self._length] = key_states
         self._values[:, :, first : self._length] = value_states
         return self._show()
 
-    def batch_select_indices(self, indices: Tensor) -> None:
+    def reorder_cache(self, beam_idx: Tensor) -> None:
         """Keep some sequences."""
-        self._keys, self._values = self._keys[indices], self._values[indices]
+        self._keys, self._values = self._keys[beam_idx], self._values[beam_idx]
         self._show()
 
     def _show(self) -> tuple[Tensor, Tensor]:
@@ -243,10 +292,20 @@ class _InPlaceLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return keys, values
 
 
-def _cache(model: PreTrainedModel, capacity: int) -> tuple[DynamicCache, bool]:
+def _takes_ready_made_mask(model: PreTrainedModel) -> bool:
+    """Whether a boolean 4-D mask is right for a model's decoding steps.
+
+    Only `sdpa` reads one as "may attend": eager attention would add it to the scores. Models with ALiBi need the 2-D
+    mask to find positions from.
+    """
+    config = model.config
+    return config._attn_implementation == "sdpa" and not getattr(config, "alibi", False)
+
+
+def _cache(model: PreTrainedModel, batch_size: int, prompt_length: int) -> tuple[DynamicCache, bool]:
     """A cache for a model, and whether all of its layers are of the plain kind that can be written in place."""
     cache = DynamicCache(config=model.config)
     if not cache.layers or any(type(layer) is not DynamicLayer for layer in cache.layers):
         return cache, False
-    cache.layers = [_InPlaceLayer(capacity) for _ in cache.layers]
+    cache.layers = [_InPlaceLayer(batch_size, prompt_length) for _ in cache.layers]
     return cache, True
