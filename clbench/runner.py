@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -75,7 +76,6 @@ class Run:
         progress: Progress | None = None,
         origins: tuple[str, str] = ("", ""),
         command: str = "",
-        dry_run: bool = False,
     ) -> None:
         self.method = method
         self.task = task
@@ -83,17 +83,19 @@ class Run:
         self.seed = seed
         self.origins = origins
         self.command = command
-        self.stages = Stages(store, lineage, progress=progress, dry_run=dry_run)
+        self.stages = Stages(store, lineage, progress=progress)
         self.sampling = SamplingConfig(seed=0)
 
     def plan(self) -> list[Planned]:
-        """The stages that the run needs, in order, and which are there already. For a run set up with `dry_run`."""
-        bench, benchmarks = self._bench(), self._benchmarks()
-        self._evaluate(self.lineage.post, benchmarks, "post")
+        """The stages that the run needs, in order, and which are there already. Nothing is worked out."""
+        stages = self.stages.dry()
+        bench = self._bench(stages)
+        stages.evaluate(self.lineage.post, self._benchmarks, self.sampling, name="post")
         bench.fisher(self.lineage.post, bench.retention_examples)
         for index, candidate in enumerate(self.method.candidates(bench)):
-            self._evaluate(candidate.weights, _without_ceiling(benchmarks), _point_name(index, candidate))
-        return list(self.stages.planned.values())
+            name = _point_name(index, candidate)
+            stages.evaluate(candidate.weights, _without_ceiling(self._benchmarks), self.sampling, name=name)
+        return list(stages.planned.values())
 
     def execute(self) -> Result:
         """Work out every stage that is not there yet, and write up the record.
@@ -102,7 +104,7 @@ class Run:
             UserError: for what the caller can put right.
             RunError: for a run that failed; its finished stages stay in the store.
         """
-        bench, benchmarks = self._bench(), self._benchmarks()
+        bench, benchmarks = self._bench(self.stages), self._benchmarks
         post_outcomes, _ = self._evaluated(self.lineage.post, benchmarks, "post")
         fisher = bench.fisher(self.lineage.post, bench.retention_examples)
         measured = []
@@ -142,14 +144,15 @@ class Run:
         )
         return Result(record, items)
 
-    def _bench(self) -> Bench:
-        tools = Tools(self.stages, self.seed)
+    def _bench(self, stages: Stages) -> Bench:
+        tools = Tools(stages, self.seed)
         examples = self.task.examples(tools)
         retention_examples = self.task.retention_examples(tools)
         if not examples:
             raise UserError(f"task {self.task.name!r} has no examples.")
-        return Bench(self.stages, self.seed, examples=examples, retention_examples=retention_examples)
+        return Bench(stages, self.seed, examples=examples, retention_examples=retention_examples)
 
+    @cached_property
     def _benchmarks(self) -> list[Placed]:
         tools = Tools(self.stages, self.seed)
         benchmarks = []
@@ -165,15 +168,9 @@ class Run:
             benchmarks += placed("ceiling", split, self.task.ceiling(tools, split))
         return benchmarks
 
-    def _evaluate(
-        self, recipe: Recipe, benchmarks: Sequence[Placed], name: str
-    ) -> tuple[list[ItemOutcome], Stage] | None:
-        return self.stages.evaluate(recipe, benchmarks, self.sampling, name=name)
-
     def _evaluated(self, recipe: Recipe, benchmarks: Sequence[Placed], name: str) -> tuple[list[ItemOutcome], Stage]:
-        result = self._evaluate(recipe, benchmarks, name)
-        if result is None:
-            raise RuntimeError("a dry run measures nothing; use plan()")
+        result = self.stages.evaluate(recipe, benchmarks, self.sampling, name=name)
+        assert result is not None, "only a dry run measures nothing"
         return result
 
     def _points(

@@ -63,6 +63,12 @@ class Stages:
         self.planned: dict[str, Planned] = {}
         """Every stage asked for so far, by key."""
 
+    def dry(self) -> Stages:
+        """The same, but nothing is worked out: stages that would be are listed in `planned`."""
+        stages = Stages(self.store, self.lineage, dry_run=True)
+        stages.chat = self.chat
+        return stages
+
     @cached_property
     def chat(self) -> Chat:
         """θ_post's tokenizer and template."""

@@ -56,13 +56,13 @@ def test_merging_is_grafting_from_post(run: Any) -> None:
 def test_merging_finds_the_training_run_of_sft(toy_lineage: Lineage, store: Store, run: Any) -> None:
     run("sft")
     merge = methods.load("merge")[0].from_values()
-    plan = Run(merge, ToyTask.from_values(), toy_lineage, store=store, dry_run=True).plan()
+    plan = Run(merge, ToyTask.from_values(), toy_lineage, store=store).plan()
     assert [stage.cached for stage in plan if stage.kind == "train"] == [True]
 
 
 def test_a_sweep_trains_once_a_donor(toy_lineage: Lineage, store: Store) -> None:
     graft = methods.load("graft")[0].from_values({"donor": ["early", "base"], "protect": [0, 0.1, 0.2]})
-    plan = Run(graft, ToyTask.from_values(), toy_lineage, store=store, dry_run=True).plan()
+    plan = Run(graft, ToyTask.from_values(), toy_lineage, store=store).plan()
     assert sum(stage.kind == "train" for stage in plan) == 2
     assert sum(stage.kind == "fisher" for stage in plan) == 1
     assert sum(stage.kind == "evaluate" for stage in plan) == 1 + 2 * 3 * 5

@@ -16,8 +16,8 @@ from clbench.task import Benchmark, Item
 from tests.toys import ToyMethod, ToyTask
 
 
-def a_run(lineage: Lineage, store: Store, *, seed: int = 0, dry_run: bool = False, **params: object) -> Run:
-    return Run(ToyMethod.from_values(params), ToyTask.from_values(), lineage, seed=seed, store=store, dry_run=dry_run)
+def a_run(lineage: Lineage, store: Store, *, seed: int = 0, **params: object) -> Run:
+    return Run(ToyMethod.from_values(params), ToyTask.from_values(), lineage, seed=seed, store=store)
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def test_a_repeated_run_works_out_nothing(toy_lineage: Lineage, store: Store, re
 def test_another_candidate_costs_its_evaluation_and_nothing_else(
     toy_lineage: Lineage, store: Store, result: Result
 ) -> None:
-    plan = a_run(toy_lineage, store, dry_run=True, scale=(0.5, 0.7, 1.0)).plan()
+    plan = a_run(toy_lineage, store, scale=(0.5, 0.7, 1.0)).plan()
     assert [stage.kind for stage in plan if not stage.cached] == ["evaluate"]
 
 
 def test_a_dry_run_lists_every_stage_and_does_nothing(toy_lineage: Lineage, store: Store) -> None:
-    plan = a_run(toy_lineage, store, dry_run=True).plan()
+    plan = a_run(toy_lineage, store).plan()
     assert not store.root.exists()
     executed = a_run(toy_lineage, store).execute().record
     assert [stage.key for stage in plan] == [stage.key for stage in executed.stages]
@@ -171,5 +171,5 @@ def test_a_changed_checkpoint_is_never_answered_from_the_store(
     other = tmp_path / "other"
     write_toy_lineage(other)
     shutil.copytree(other / "early", copy / "post", dirs_exist_ok=True)
-    changed = a_run(Lineage.load(str(copy / "toy.yaml")), store, dry_run=True).plan()
+    changed = a_run(Lineage.load(str(copy / "toy.yaml")), store).plan()
     assert not any(stage.cached for stage in changed if stage.kind != "examples")

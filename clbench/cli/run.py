@@ -75,8 +75,9 @@ def run_command(
     was stopped goes on where it stood, and a run that was done before takes seconds.
     """
     config = _merged(config_file, asked)
-    # Planning costs nothing and finds what cannot work (an unknown donor, say) before anything is worked out.
-    plans = [(run.seed, run.plan()) for run in _set_up(config, plugin_files, store_path, dry_run=True)]
+    runs = _set_up(config, plugin_files, store_path)
+    # Planning costs little and finds what cannot work (an unknown donor, say) before anything is worked out.
+    plans = [(run.seed, run.plan()) for run in runs]
     if dry_run:
         _print_plans(plans, as_json)
         return
@@ -84,7 +85,7 @@ def run_command(
         raise UserError(f"--out {out} is a file; run folders need a folder to lie in.")
     with explained_os_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    _print_results([_execute(run, out) for run in _set_up(config, plugin_files, store_path, dry_run=False)], as_json)
+    _print_results([_execute(run, out) for run in runs], as_json)
 
 
 def _merged(config_file: Path | None, asked: dict[str, Any]) -> RunConfig:
@@ -126,7 +127,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return values
 
 
-def _set_up(config: RunConfig, plugin_files: tuple[Path, ...], store_path: Path | None, dry_run: bool) -> list[Run]:
+def _set_up(config: RunConfig, plugin_files: tuple[Path, ...], store_path: Path | None) -> list[Run]:
     from clbench import registry
     from clbench.cli.progress import TerminalProgress
     from clbench.lineage import Lineage
@@ -155,7 +156,6 @@ def _set_up(config: RunConfig, plugin_files: tuple[Path, ...], store_path: Path 
             progress=progress,
             origins=(method_entry.origin, task_entry.origin),
             command=_command(config, seed, plugin_files),
-            dry_run=dry_run,
         )
         for seed in config.seeds
     ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clbench.errors import RunError
 from clbench.files import write_atomically
 from clbench.records import Record
 from clbench.report.comparison import groups_of
 from clbench.report.summary import knob_text, varying_knobs
+from clbench.store import default_store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,18 +174,31 @@ def _page(spec: dict[str, Any], title: str) -> str:
 
     What stands in a record is data: `<` is written as an escape, so that no text of it can end the script.
     """
-    import vl_convert
-
     data = json.dumps(spec).replace("<", "\\u003c")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{html.escape(title)}</title></head>
 <body style="margin: 2em; background: white"><div id="figure"></div>
-<script>{vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")}</script>
+<script>{_vega()}</script>
 <script>vegaEmbed("#figure", {data}, {{mode: "vega-lite"}});</script>
 </body>
 </html>
 """
+
+
+def _vega() -> str:
+    """The drawing libraries as one script. Bundling them takes seconds, so that the bundle is kept."""
+    name = f"vega-{version('vl-convert-python')}.js"
+    kept = default_store() / name
+    with contextlib.suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    import vl_convert
+
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with contextlib.suppress(OSError, RunError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, script.encode())
+    return script
 
 
 def _row(label: str, record: Record, point: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedModel
 
 from clbench.chat import Encoded
 from clbench.errors import RunError
@@ -16,6 +16,9 @@ from clbench.seeds import generator
 from clbench.training.batches import batch_indices, collate
 from clbench.training.config import ResolvedTraining
 from clbench.training.objectives import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedModel
 
 from clbench.errors import UserError
 from clbench.plugin import Config as PluginConfig
 from clbench.plugin import parse_config
 from clbench.training.batches import Batch, completion_logits
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Objective(ABC):
