@@ -10,6 +10,7 @@ import click
 
 from clbench.cli.options import json_option, plugin_option
 from clbench.errors import UserError, unknown_name
+from clbench.files import explained_os_errors
 
 
 @click.command("show")
@@ -79,10 +80,14 @@ def _plain(value: Any) -> str:
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for frontier.png and frontier.html."
+    "--out",
+    type=click.Path(path_type=Path),
+    default="comparison",
+    show_default=True,
+    help="Folder for frontier.png and frontier.html.",
 )
 @json_option
-def compare_command(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+def compare_command(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Compare runs of one task and lineage: one table, one figure.
 
     RUNS are run folders; several seeds of one method are drawn together.
@@ -92,9 +97,9 @@ def compare_command(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> 
 
     records = [read_record(folder) for folder in runs]
     summary = compare_summary(records, folders=list(runs))
-    if out is not None:
-        if out.exists() and not out.is_dir():
-            raise UserError(f"--out {out} is no folder.")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is no folder.")
+    with explained_os_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         frontier_figure(records, out / "frontier.png")
         frontier_html(records, out / "frontier.html")
@@ -105,5 +110,4 @@ def compare_command(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> 
 
     console = Console()
     console.print(compare_table(summary))
-    if out is not None:
-        console.print(f"written to {out}: frontier.png, frontier.html", highlight=False)
+    console.print(f"written to {out}: frontier.png, frontier.html", highlight=False)
