@@ -19,7 +19,7 @@ class SamplingConfig(pydantic.BaseModel):
     top_p: float = pydantic.Field(default=1.0, gt=0.0, le=1.0)
     top_k: int = pydantic.Field(default=0, ge=0)
     """0: no limit."""
-    seed: int = 0
+    seed: int = pydantic.Field(default=0, ge=0)
     """Each prompt draws from its own stream of this seed and its position, so the batch it runs in does not matter."""
     batch_size: int = pydantic.Field(default=256, gt=0)
     """Sequences decoded together."""
@@ -52,6 +52,6 @@ class Sampler(Protocol):
         """One completion for each prompt (token ids), in the order of the prompts.
 
         `max_new_tokens` is one budget, or one for each prompt. `on_finished(n)` is called with the number of prompts
-        that have just been finished.
+        that have just been finished. The model's weights may change between calls, not during one.
         """
         ...
