@@ -6,10 +6,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
+def dominates(one: ArrayLike, other: ArrayLike) -> bool:
+    """Whether one point is at least as good as another on both axes and better on one.
+
+    Raises:
+        ValueError: for other than two coordinates each, or one that is not finite.
+    """
+    better, worse = _checked(np.asarray(one)[None]), _checked(np.asarray(other)[None])
+    return bool((better >= worse).all() and (better > worse).any())
+
+
 def frontier_mask(points: ArrayLike) -> NDArray[np.bool_]:
     """Which of n points, `(n, 2)`, no other point dominates. Equal points do not dominate each other. O(n log n).
 
-    A point dominates another if it is at least as good on both axes and better on one.
+    See `dominates`.
 
     Raises:
         ValueError: for another shape, or a coordinate that is not finite.
@@ -47,7 +57,7 @@ def hypervolume(points: ArrayLike, reference: tuple[float, float]) -> float:
 
 def _checked(points: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(points, dtype=np.float64)
-    if values.size == 0:
+    if values.shape == (0,):
         return values.reshape(0, 2)
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(f"points have two coordinates each, got an array of shape {values.shape}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clbench.canonical import digest
 from clbench.errors import UserError
 from clbench.frontier import hypervolume
-from clbench.records import Point, Record, estimate
+from clbench.records import Point, Record, estimate, mean_of_scores
+from clbench.report.pairing import Axis, Choice, ItemReader, paired_difference
 
 LEVELS = (0.99, 0.95)
 """Shares of θ_post's retention at which acquisition is compared."""
+REACH = 0.9
+"""Share of the ceiling (of 1 without one) that a candidate must acquire to be compared by its retention."""
 NUM_STANDARD_ERRORS = 2.0
 """A difference smaller than this many of its standard errors is not called one."""
 
@@ -43,29 +47,62 @@ def check_comparable(records: Sequence[Record]) -> None:
     """Refuse to mix what was not measured alike. Raises `UserError` naming the field and both values."""
     first = records[0]
     for record in records[1:]:
-        pairs = {
-            "task": (first.task.name, record.task.name),
-            "task config": (first.task.config, record.task.config),
-            "lineage": (first.lineage.name, record.lineage.name),
-            "θ_post": (first.lineage.checkpoints[-1].sha256, record.lineage.checkpoints[-1].sha256),
-            "chat template": (first.lineage.template_sha256, record.lineage.template_sha256),
-            "sampling": (first.sampling, record.sampling),
-            "benchmarks": tuple(
-                sorted((b.suite, b.split, b.definition) for b in r.benchmarks) for r in (first, record)
-            ),
-        }
-        for field, (one, other) in pairs.items():
-            if one != other:
-                shown = "" if field == "benchmarks" else f": {one!r} and {other!r}"
-                raise UserError(f"{first.label} and {record.label} cannot be compared: they differ in {field}{shown}.")
+        one, other = _track(first), _track(record)
+        for field in dict.fromkeys((*one, *other)):
+            if one.get(field) != other.get(field):
+                shown = f"{_or_absent(one, field)} and {_or_absent(other, field)}"
+                raise UserError(
+                    f"{first.label} and {record.label} cannot be compared: they differ in {field}: {shown}."
+                )
+
+
+def _track(record: Record) -> dict[str, Any]:
+    """What must be equal for figures to mean the same."""
+    posts = {checkpoint.name: checkpoint.sha256 for checkpoint in record.lineage.checkpoints}
+    track: dict[str, Any] = {
+        "task": record.task.name,
+        "task config": record.task.config,
+        "lineage": record.lineage.name,
+        "θ_post": posts.get(record.lineage.post),
+        "dtype": record.lineage.dtype,
+        "chat template": record.lineage.template_sha256,
+        "tokenizer": record.lineage.tokenizer_sha256,
+        "sampling": record.sampling,
+    }
+    for b in sorted(record.benchmarks, key=lambda b: (b.suite, b.split, b.name)):
+        track[f"the definition of benchmark {b.name} ({b.suite}, {b.split})"] = b.definition
+        track[f"whether benchmark {b.name} ({b.suite}, {b.split}) counts"] = b.headline
+    return track
+
+
+def _or_absent(track: dict[str, Any], field: str) -> str:
+    return repr(track[field]) if field in track else "absent"
 
 
 def compare_summary(records: Sequence[Record], folders: Sequence[Path] = ()) -> dict[str, Any]:
-    """One row a method, averaged over its seeds. Points are chosen on validation, figures are of the test split."""
+    """One row a method, averaged over its seeds. Points are chosen on validation, figures are of the test split.
+
+    With the records' run folders, one each and in their order, differences are judged item by item.
+
+    Raises:
+        UserError: as `groups_of` does, or for a damaged file of items.
+    """
     groups = groups_of(records)
-    rows = [_row(label, members) for label, members in groups.items()]
-    for column in ("hypervolume", *(f"acquisition at {level:g}" for level in LEVELS)):
-        _mark_best(rows, column)
+    places = dict(zip(map(id, records), folders, strict=True)) if folders else {}
+    rows, columns = [], _columns(groups, places)
+    for label, members in groups.items():
+        row: dict[str, Any] = {
+            "method": label,
+            "seeds": [record.seed for record in members],
+            "num_candidates": max(len(record.points) for record in members),
+            "hypervolume": _over_seeds([(_hypervolume(record), None) for record in members]),
+            "train_seconds": sum(_train_seconds(record) for record in members) / len(members),
+        }
+        rows.append(row | {column: _value(choices[label], axis) for column, (axis, choices) in columns.items()})
+    _mark_best(rows, "hypervolume", None, {})
+    reader = ItemReader()
+    for column, (axis, choices) in columns.items():
+        _mark_best(rows, column, (axis, reader), choices)
     first = records[0]
     return {
         "task": first.task.name,
@@ -79,6 +116,21 @@ def compare_summary(records: Sequence[Record], folders: Sequence[Path] = ()) -> 
     }
 
 
+Columns = dict[str, tuple[Axis, dict[str, list[Choice]]]]
+"""By a column's name: what it shows, and which point of each seed of each method it shows that of."""
+
+
+def _columns(groups: dict[str, list[Record]], places: dict[int, Path]) -> Columns:
+    def choices(choose: Callable[[Record], Point | None]) -> dict[str, list[Choice]]:
+        return {label: [Choice(r, places.get(id(r)), choose(r)) for r in ms] for label, ms in groups.items()}
+
+    columns: Columns = {
+        f"acquisition at {level:g}": ("acquisition", choices(partial(chosen_point, level=level))) for level in LEVELS
+    }
+    columns[f"retention at reach {REACH:g}"] = ("retention", choices(far_reaching_point))
+    return columns
+
+
 def chosen_point(record: Record, level: float) -> Point | None:
     """The point with the highest acquisition of those that keep this share of θ_post's retention, on validation."""
     enough = level * record.reference.validation.retention.mean
@@ -86,26 +138,30 @@ def chosen_point(record: Record, level: float) -> Point | None:
     return max(able, key=lambda point: (point.validation.acquisition.mean, -point.index), default=None)
 
 
-def _row(label: str, members: Sequence[Record]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "method": label,
-        "seeds": [record.seed for record in members],
-        "num_candidates": max(len(record.points) for record in members),
-        "hypervolume": _over_seeds([(_hypervolume(record), None) for record in members]),
-        "train_seconds": sum(_train_seconds(record) for record in members) / len(members),
-    }
-    for level in LEVELS:
-        chosen = [chosen_point(record, level) for record in members]
-        found = [point for point in chosen if point is not None]
-        # A seed without any point that keeps enough has the unedited model to fall back on.
-        unedited = [record.reference.test for record, point in zip(members, chosen, strict=True) if point is None]
-        tests = [point.test for point in found] + unedited
-        row[f"acquisition at {level:g}"] = {
-            **_over_seeds([(test.acquisition.mean, test.acquisition.standard_error) for test in tests]),
-            "retention": sum(test.retention.mean for test in tests) / len(tests),
-            "knobs": [dict(point.knobs) if point is not None else None for point in chosen],
-        }
-    return row
+def far_reaching_point(record: Record) -> Point | None:
+    """The point with the highest retention of those that acquire `REACH` of the ceiling, on validation."""
+    ceiling = [score for score in record.reference.ceiling_validation if score.headline]
+    enough = REACH * (mean_of_scores(ceiling).mean if ceiling else 1.0)
+    able = [point for point in record.points if point.validation.acquisition.mean >= enough]
+    return max(able, key=lambda point: (point.validation.retention.mean, -point.index), default=None)
+
+
+def _value(choices: Sequence[Choice], axis: Axis) -> dict[str, Any]:
+    """The column's figure of one method; `num_unedited` seeds had no point that will do.
+
+    A seed without a point that keeps enough has the unedited model to fall back on. One without a point that acquires
+    enough has nothing, and then there is no figure.
+    """
+    num_unedited = sum(choice.point is None for choice in choices)
+    if axis == "retention" and num_unedited:
+        figures: dict[str, Any] = {"mean": None, "standard_error_items": None, "standard_error_seeds": None}
+    else:
+        estimates = [getattr(choice.test, axis) for choice in choices]
+        figures = _over_seeds([(estimate.mean, estimate.standard_error) for estimate in estimates])
+        other = "retention" if axis == "acquisition" else "acquisition"
+        figures[other] = sum(getattr(choice.test, other).mean for choice in choices) / len(choices)
+    knobs = [None if choice.point is None else dict(choice.point.knobs) for choice in choices]
+    return figures | {"num_unedited": num_unedited, "knobs": knobs}
 
 
 def _hypervolume(record: Record) -> float:
@@ -134,23 +190,43 @@ def _over_seeds(values: Sequence[tuple[float, float | None]]) -> dict[str, Any]:
     }
 
 
-def _mark_best(rows: Sequence[dict[str, Any]], column: str) -> None:
-    """`rank`: best, like the best (the difference is within noise), lower, or None where nothing says what noise is."""
-    best = max(rows, key=lambda row: row[column]["mean"])[column]
-    for value in (row[column] for row in rows):
-        errors = (_error(best), _error(value))
-        if errors[0] is None or errors[1] is None:
-            value["rank"] = None
-        elif value is best:
+def _mark_best(
+    rows: Sequence[dict[str, Any]],
+    column: str,
+    items: tuple[Axis, ItemReader] | None,
+    choices: dict[str, list[Choice]],
+) -> None:
+    """`rank`: best, like the best (the difference is within noise), lower, or None where nothing says what noise is.
+
+    Below the best, `below_best` holds the difference and its standard error, over items (paired, where `items` has
+    both sides' outcomes) and over seeds together. Both hold the variance of item × seed, so that this is rather too
+    large than too small; of a method with one seed, the variance over seeds is not known and counts as nothing.
+    """
+    shown = [row for row in rows if row[column]["mean"] is not None]
+    best = max(shown, key=lambda row: row[column]["mean"], default=None)
+    for row in rows:
+        value = row[column]
+        value["rank"] = None
+        if best is None or value["mean"] is None or _has_no_error(best[column]) or _has_no_error(value):
+            continue
+        if row is best:
             value["rank"] = "best"
-        else:
-            within = best["mean"] - value["mean"] <= NUM_STANDARD_ERRORS * math.hypot(errors[0], errors[1])
-            value["rank"] = "like best" if within else "lower"
+            continue
+        paired = items and paired_difference(choices[best["method"]], choices[row["method"]], *items)
+        over_items = paired.standard_error if paired else _hypot(best[column], value, "standard_error_items")
+        error = math.hypot(over_items, _hypot(best[column], value, "standard_error_seeds"))
+        difference = best[column]["mean"] - value["mean"]
+        value["below_best"] = {"mean": difference, "standard_error": error, "paired": paired is not None}
+        value["rank"] = "like best" if difference <= NUM_STANDARD_ERRORS * error else "lower"
 
 
-def _error(value: dict[str, Any]) -> float | None:
-    errors = [value[key] for key in ("standard_error_items", "standard_error_seeds") if value[key] is not None]
-    return max(errors) if errors else None
+def _hypot(one: dict[str, Any], other: dict[str, Any], key: str) -> float:
+    """Standard error of the difference of two independent figures."""
+    return math.hypot(one[key] or 0.0, other[key] or 0.0)
+
+
+def _has_no_error(value: dict[str, Any]) -> bool:
+    return value["standard_error_items"] is None and value["standard_error_seeds"] is None
 
 
 def _differences(config: dict[str, Any], siblings: Sequence[dict[str, Any]]) -> str:
