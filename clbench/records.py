@@ -6,9 +6,11 @@ A run folder holds `record.json` (this schema) and `items.jsonl.gz` (one `ItemOu
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -58,7 +60,7 @@ class Estimate(_Model):
     """A mean with its standard error over items (not over seeds)."""
 
     mean: float
-    standard_error: float
+    standard_error: float = pydantic.Field(ge=0)
 
 
 class Score(_Model):
@@ -358,7 +360,20 @@ def read_record(folder: Path) -> Record:
 
 
 def read_items(folder: Path) -> Iterator[ItemOutcome]:
-    """The per-item outcomes of a run folder, one at a time."""
-    with gzip.open(folder / ITEMS_NAME, "rb") as file:
-        for line in file:
-            yield ItemOutcome.model_validate_json(line)
+    """The per-item outcomes of a run folder, one at a time.
+
+    Raises:
+        UserError: if the file is missing or damaged, or (after the last item) is not the one that the record was made
+            with.
+    """
+    expected = read_record(folder).items_sha256
+    sha256 = hashlib.sha256()
+    try:
+        with gzip.open(folder / ITEMS_NAME, "rb") as file:
+            for line in file:
+                sha256.update(line)
+                yield ItemOutcome.model_validate_json(line)
+    except (OSError, EOFError, zlib.error, pydantic.ValidationError) as error:
+        raise UserError(f"{folder / ITEMS_NAME} is missing or damaged: {str(error).splitlines()[0]}.") from None
+    if sha256.hexdigest() != expected:
+        raise UserError(f"{folder / ITEMS_NAME} is not the file that {RECORD_NAME} beside it was made with.")

@@ -173,3 +173,16 @@ def test_a_changed_checkpoint_is_never_answered_from_the_store(
     shutil.copytree(other / "early", copy / "post", dirs_exist_ok=True)
     changed = a_run(Lineage.load(str(copy / "toy.yaml")), store).plan()
     assert not any(stage.cached for stage in changed if stage.kind != "examples")
+
+
+def test_an_item_file_that_is_damaged_or_swapped_is_found(tmp_path: Path, result: Result) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, result.record, result.items)
+    whole = (folder / ITEMS_NAME).read_bytes()
+    for content in (b"", whole[:-20], b"no gzip", whole[:100] + b"\0" * 50 + whole[150:], gzip.compress(b"{}\n")):
+        (folder / ITEMS_NAME).write_bytes(content)
+        with pytest.raises(UserError, match=r"items\.jsonl\.gz is"):
+            list(read_items(folder))
+    (folder / ITEMS_NAME).write_bytes(gzip.compress(b"".join(result.items.splitlines(keepends=True)[:-1])))
+    with pytest.raises(UserError, match="is not the file that"):
+        list(read_items(folder))
