@@ -363,7 +363,7 @@ def read_items(folder: Path) -> Iterator[ItemOutcome]:
     """The per-item outcomes of a run folder, one at a time.
 
     Raises:
-        UserError: if the file is missing or damaged, or (after the last item) is not the one that the record was made
+        UserError: if the file is damaged, or (after the last item) is not the one that the record was made
             with.
     """
     expected = read_record(folder).items_sha256
@@ -373,7 +373,7 @@ def read_items(folder: Path) -> Iterator[ItemOutcome]:
             for line in file:
                 sha256.update(line)
                 yield ItemOutcome.model_validate_json(line)
-    except (OSError, EOFError, zlib.error, pydantic.ValidationError) as error:
-        raise UserError(f"{folder / ITEMS_NAME} is missing or damaged: {str(error).splitlines()[0]}.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error, pydantic.ValidationError) as error:
+        raise UserError(f"{folder / ITEMS_NAME} is damaged: {str(error).splitlines()[0]}. Repeat the run.") from None
     if sha256.hexdigest() != expected:
         raise UserError(f"{folder / ITEMS_NAME} is not the file that {RECORD_NAME} beside it was made with.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import math
 import statistics
 from collections.abc import Iterable
@@ -109,8 +110,10 @@ def outcomes(model: str, num_right: int, num_items: int = NUM_ITEMS) -> list[Ite
 
 def a_run(folder: Path, method: str, num_right: int, seed: int = 0) -> Record:
     value = (num_right / NUM_ITEMS, 0.9)
-    record = a_record([point(0, value, value, True)], method=method, seed=seed)
-    write_run(folder, record, encode_items(outcomes("0", num_right)))
+    items = encode_items(outcomes("0", num_right))
+    sha256 = hashlib.sha256(items).hexdigest()
+    record = a_record([point(0, value, value, True)], method=method, seed=seed, items_sha256=sha256)
+    write_run(folder, record, items)
     return record
 
 
@@ -148,7 +151,9 @@ def test_runs_without_items_are_compared_unpaired(tmp_path: Path) -> None:
     assert value["rank"] == "like best"
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"{"), gzip.compress(b"{}\n")[:-9]])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"{"), gzip.compress(b"{}\n")[:-9]], ids=["no gzip", "no item", "cut off"]
+)
 def test_damaged_items_are_named(content: bytes, tmp_path: Path) -> None:
     folders = [tmp_path / "graft", tmp_path / "merge"]
     records = [a_run(folders[0], "graft", 60), a_run(folders[1], "merge", 55)]

@@ -40,8 +40,8 @@ ODD: dict[str, list[Record]] = {
     "equal points": [a_record([point(i, (0.5, 0.5), (0.5, 0.5), True) for i in range(5)])],
     "long knobs": [a_record([point(0, (0.5, 0.5), (0.5, 0.5), True, **{"a_very_long_knob_" * 4: "value " * 10})])],
     "no knobs and markup": [a_record([point(0, (0.5, 0.5), (0.5, 0.5), True, rule="[red]" + SCRIPT)])],
-    "no and negative errors": [
-        a_record([errors(point(i, (i / 4, 1 - i / 4), (0.5, 0.5), True), error) for i, error in enumerate((0.0, -0.1))])
+    "no errors": [
+        a_record([errors(point(i, (i / 4, 1 - i / 4), (0.5, 0.5), True), error) for i, error in enumerate((0.0, 0.1))])
     ],
     "math": [a_record([point(0, (0.5, 0.5), (0.5, 0.5), True, **{"$\\frac": "$\\frac{$"})])],
     "three methods, three seeds": [a_sweep(m, s, s / 50) for m in ("graft", "merge", "sft") for s in range(3)],
