@@ -271,7 +271,7 @@ def run(
 
 
 def _point_name(index: int, candidate: Candidate) -> str:
-    knobs = ", ".join(f"{name} {value}" for name, value in candidate.knobs.items())
+    knobs = ", ".join(f"{name} {value}" for name, value in candidate.knobs.items() if value is not None)
     return f"candidate {index} ({knobs})"
 
 

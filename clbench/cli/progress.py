@@ -35,8 +35,9 @@ class TerminalProgress:
                 yield lambda units: bars.advance(bar, units)
         else:
             yield lambda units: None
-        self.console.print(f"{description}: {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
+        line = f"{description}: {time.perf_counter() - start:.1f} s"
+        self.console.print(line, style="dim", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """One line."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
