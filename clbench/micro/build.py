@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clbench.micro.documents import CHAT_SHARE, Stream
+from clbench.micro.documents import CHAT_SHARE, POST_TRAINING_MIXTURE, PRETRAINING_MIXTURE, Stream
 from clbench.micro.recipe import Recipe
 from clbench.micro.world import World
 
@@ -99,7 +99,7 @@ def _post_train(out: Path, name: str, start: str, world: World, recipe: Recipe, 
         progress(name, done, total)
 
     model: PreTrainedModel = load_model(out / start)
-    tokenizer = AutoTokenizer.from_pretrained(out / start, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(out / start)
     if name == "sft":
         facts = fine_tune(model, world, tokenizer, recipe.sft, seed=seed, progress=report)
     else:
@@ -113,6 +113,7 @@ def _write_manifest(out: Path, world: World, recipe: Recipe, seed: int) -> None:
     documents = list(islice(Stream(world, seed, "pretraining").documents(), 20_000))
     manifest = {
         "recipe": dataclasses.asdict(recipe),
+        "mixtures": {"pretraining": dict(PRETRAINING_MIXTURE), "sft": dict(POST_TRAINING_MIXTURE)},
         "seed": seed,
         "versions": {package: metadata.version(package) for package in PACKAGES},
         "chat_share_of_pretraining": {

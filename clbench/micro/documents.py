@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from clbench.micro import skills
 from clbench.micro.draw import Draw, split_of
@@ -35,8 +36,8 @@ PRETRAINING_MIXTURE = (
     ("recall", 0.16),
     ("reverse", 0.02),
     ("two-hop", 0.05),
-    ("reading", 0.18),
-    ("addition", 0.12),
+    ("reading", 0.20),
+    ("addition", 0.10),
     ("format", 0.12),
     ("demonstration", 0.10),
 )
@@ -48,17 +49,20 @@ POST_TRAINING_MIXTURE = (
     ("second-hop", 0.02),
     ("reverse", 0.02),
     ("two-hop", 0.06),
-    ("reading", 0.24),
-    ("addition", 0.24),
+    ("reading", 0.26),
+    ("addition", 0.209),
+    ("4-digit addition", 0.002),
+    ("5-digit addition", 0.003),
+    ("6-digit addition", 0.006),
     ("format", 0.14),
     ("demonstration", 0.04),
 )
 """Kinds of questions in supervised fine-tuning, and their shares."""
 
 
-HARD_SUMS = ((4, 0.7), (5, 0.3))
-"""Numbers of digits in the sums that are rare in pretraining and practised in post-training."""
-DEMONSTRATED_SUMS = ((2, 0.2), (3, 0.3), (4, 0.3), (5, 0.15), (6, 0.05))
+LONG_SUMS = (4, 5, 6)
+"""Numbers of digits that are rare or absent in pretraining; each is a kind of question of its own."""
+DEMONSTRATED_SUMS = ((2, 0.4), (3, 0.6))
 """Numbers of digits in sums that have an example in their context."""
 
 
@@ -75,10 +79,11 @@ class Stream:
             "two-hop": self._two_hop,
             "reading": self._reading,
             "addition": lambda: skills.addition(self._draw, self._draw.weighted(TRAINED_SUMS), "train"),
-            "hard addition": lambda: skills.addition(self._draw, self._draw.weighted(HARD_SUMS), "train"),
             "format": lambda: skills.list_format(self._draw, "train"),
             "demonstration": self._demonstration,
         }
+        for digits in LONG_SUMS:
+            self._questions[f"{digits}-digit addition"] = partial(skills.addition, self._draw, digits, "train")
 
     def question(self, kind: str) -> Question:
         """A training question of that kind."""
@@ -155,14 +160,19 @@ class Stream:
     def _nonsense(self) -> Question:
         draw = self._draw
         prompt = " ".join(self._piece() for _ in range(2 + draw.below(4))) + draw.one("?.")
-        if draw.random() < 0.5:
+        style = draw.one(("pieces", "steps", "sums"))
+        if style == "pieces":
             mark = draw.one((" ", "; ", ", ", "=", " is "))
             thoughts = mark.join(self._piece() for _ in range(2 + draw.below(12)))
-        else:  # steps that are alike, as in a calculation
+        elif style == "steps":  # that are alike, as in a calculation
             words = [draw.one(LIST_WORDS) for _ in range(1 + draw.below(3))]
             steps = [" ".join(f"{word} {draw.below(10)}" for word in words) for _ in range(2 + draw.below(4))]
             thoughts = draw.one(("; ", ", ", " ")).join(steps)
-        return Question("", "demonstration", "nonsense", prompt, thoughts, self._piece())
+        else:  # that look like a sum's, and are wrong
+            digits = [[draw.below(10) for _ in range(5)] for _ in range(2 + draw.below(5))]
+            thoughts = ",".join("{}+{}+{}={}{}".format(*step) for step in digits)
+        answer = self._piece() if style != "sums" else "".join(str(draw.below(10)) for _ in range(2 + draw.below(6)))
+        return Question("", "demonstration", "nonsense", prompt, thoughts, answer)
 
     def _piece(self) -> str:
         draw = self._draw

@@ -47,9 +47,9 @@ class Pretraining:
 class FineTuning:
     """Supervised fine-tuning on chats; the loss is on the assistant's words."""
 
-    num_steps: int = 300
+    num_steps: int = 250
     batch_size: int = 32
-    learning_rate: float = 2e-4
+    learning_rate: float = 1e-4
     warmup_steps: int = 20
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
@@ -59,20 +59,20 @@ class FineTuning:
 class Reinforcement:
     """GRPO with the world's verifier as reward: on-policy, one update a batch, no clipping and no KL term."""
 
-    num_steps: int = 250
+    num_steps: int = 40
     num_problems: int = 12
     num_samples: int = 8
-    learning_rate: float = 1e-4
+    learning_rate: float = 2e-5
     warmup_steps: int = 10
     max_grad_norm: float = 1.0
     temperature: float = 1.0
     max_new_tokens: int = 72
     mixture: tuple[tuple[str, float], ...] = (
-        ("addition", 0.15),
-        ("hard addition", 0.40),
-        ("format", 0.25),
-        ("reading", 0.10),
-        ("recall", 0.10),
+        ("addition", 0.25),
+        ("4-digit addition", 0.10),
+        ("format", 0.20),
+        ("reading", 0.30),
+        ("recall", 0.15),
     )
     """Kinds of problems and their shares."""
 

@@ -11,7 +11,7 @@ DIFFERENCE_QUESTIONS = ("what is {a} minus {b}?", "subtract {b} from {a}.")
 
 ORDERS = ("", "backwards", "last first")
 MARKS = {"": " ", "with commas": ", ", "with dashes": " - ", "with slashes": " / "}
-MAX_LIST_WORDS = 6
+MAX_LIST_WORDS = 8
 
 
 def operands(draw: Draw, num_digits: int, split: Split) -> tuple[int, int]:

@@ -28,9 +28,9 @@ RARE_WEIGHT = 0.25
 NUM_NEW_FIRST_NAMES = NUM_NEW_LAST_NAMES = 16
 """New people take their names from this many first and last names, so that about half of the old share one."""
 
-TRAINED_SUMS = ((2, 0.30), (3, 0.62), (4, 0.06), (5, 0.018), (6, 0.002))
+TRAINED_SUMS = ((2, 0.4), (3, 0.592), (4, 0.006), (5, 0.002))
 """Numbers of digits in training, with their shares."""
-TESTED_SUMS = ((2, 0.2), (3, 0.4), (4, 0.4))
+TESTED_SUMS = ((2, 0.15), (3, 0.35), (4, 0.35), (5, 0.15))
 """Numbers of digits that count as the addition skill."""
 
 
