@@ -36,7 +36,8 @@ class SFT(Method[SFTConfig]):
         """Every snapshot of every learning rate's run."""
         base_rate = self.config.training.learning_rate or bench.lineage.manifest.training.learning_rate
         for factor in self.config.learning_rate_factor:
-            learning_rate = base_rate * factor
+            # Twelve digits: 9e-05, not 8.999999999999999e-05.
+            learning_rate = float(f"{base_rate * factor:.12g}")
             training = self.config.training.model_copy(update={"learning_rate": learning_rate})
             trained = bench.train(bench.lineage.post, bench.examples, training=training, name="sft")
             for share, weights in trained.snapshots.items():
