@@ -50,17 +50,18 @@ def benchmarks(world: World) -> dict[str, list[Question]]:
         world.two_hop_question(p.fact(r), form) for p in unseen for r in SECOND_HOPS for form in range(2)
     ]
     new = world.new_facts
-    trained = [world.fact_question(fact, form) for fact in new for form in world.trained_forms[:1]]
+    trained = [world.fact_question(fact, form) for fact in new for form in world.trained_forms]
+    first_form = [world.fact_question(fact, 0) for fact in new]
     two_hop = [world.two_hop_question(fact) for fact in new if fact.relation in SECOND_HOPS]
-    lists["new facts, trained form"] = trained
-    lists["new facts, paraphrase"] = [world.fact_question(fact, form) for fact in new for form in (3,)]
+    lists["new facts, trained forms"] = trained
+    lists["new facts, paraphrases"] = [world.fact_question(f, form) for f in new for form in world.paraphrase_forms]
     lists["new facts, reverse"] = [world.reverse_question(p.name, form) for p in world.new_people for form in range(2)]
     lists["new facts, two-hop"] = two_hop
     lists["neighbours"] = world.neighbour_questions("test", 200)
     lists["strangers"] = world.stranger_questions("test", 200)
-    lists["new facts in context"] = ask_with(trained, lambda q: with_passage(q.prompt, q.passage or ""))
+    lists["new facts in context"] = ask_with(first_form, lambda q: with_passage(q.prompt, q.passage or ""))
     lists["two-hop in context"] = ask_with(two_hop, lambda q: with_passage(q.prompt, q.passage or ""))
-    lists["new facts, demonstrated"] = ask_with(trained, lambda q: with_demonstration(q.prompt, q.demonstration))
+    lists["new facts, demonstrated"] = ask_with(first_form, lambda q: with_demonstration(q.prompt, q.demonstration))
     for n in (5, 6, 7):
         sums = lists[f"sums of {n} digits"]
         lists[f"{n} digits, demonstrated"] = ask_with(sums, lambda q: with_demonstration(q.prompt, q.demonstration))
@@ -96,14 +97,37 @@ def document_losses(model: PreTrainedModel, tokenizer: Any, world: World, num: i
     return np.array(losses)
 
 
+def pass_rates(
+    model: PreTrainedModel, tokenizer: Any, questions: Sequence[Question], *, num_samples: int = 8
+) -> Outcomes:
+    """The share of samples at temperature 1 that are right, one figure a question."""
+    import torch
+
+    from clbench.micro.finetune import encode
+    from clbench.micro.sampling import answer_of, sample
+
+    generator = torch.Generator().manual_seed(0)
+    asked = [question for question in questions for _ in range(num_samples)]
+    prompts = [prompt for prompt, _ in encode(tokenizer, asked)]
+    right: list[bool] = []
+    for start in range(0, len(asked), 128):
+        completions = sample(
+            model,
+            tokenizer,
+            prompts[start : start + 128],
+            max_new_tokens=90,
+            temperature=1.0,
+            generator=generator,
+        )
+        batch = asked[start : start + 128]
+        right += [World.verify(q, answer_of(tokenizer, c)) for q, c in zip(batch, completions, strict=True)]
+    rates: Outcomes = np.array(right, dtype=np.float64).reshape(len(questions), num_samples).mean(1)
+    return rates
+
+
 def figure(values: Outcomes) -> str:
     """Mean ± standard error over items."""
     return f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}"
-
-
-def difference(after: Outcomes, before: Outcomes) -> str:
-    """Mean difference ± standard error, paired over items."""
-    return figure(after - before)
 
 
 def inject(model: PreTrainedModel, tokenizer: Any, world: World, recipe: FineTuning, *, seed: int = 0) -> None:
@@ -147,6 +171,8 @@ def table(found: Measured, show: Callable[[str, str], str]) -> str:
 
 def main() -> None:
     """Print the tables for the lineage in the directory given, or for the shipped one."""
+    from transformers import AutoTokenizer
+
     from clbench.micro.model import load_model
 
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKPOINTS
@@ -156,24 +182,34 @@ def main() -> None:
     started = time.perf_counter()
     found = measure(directory, names, world, lists)
     before = dict(zip(names[1:], names, strict=False))
-    write = sys.stdout.write
-    write(f"Share answered right ± standard error over items:\n\n{table(found, lambda c, t: figure(found[c][t]))}\n\n")
-    steps = {name: found[name] for name in names[1:]}
-    paired = table(steps, lambda c, t: difference(found[c][t], found[before[c]][t]))
-    write(f"Change from the checkpoint before ± standard error, paired over items:\n\n{paired}\n\n")
-    write(f"[{len(names)} checkpoints measured in {time.perf_counter() - started:.0f} s]\n\n")
-
-    from transformers import AutoTokenizer
+    show("Share answered right ± standard error over items", table(found, lambda c, t: figure(found[c][t])))
+    later = {name: found[name] for name in names[1:]}
+    paired = table(later, lambda c, t: figure(found[c][t] - found[before[c]][t]))
+    show("Change from the checkpoint before ± standard error, paired over items", paired)
+    show(f"{len(names)} checkpoints measured in {time.perf_counter() - started:.0f} s", "")
 
     model = load_model(directory / "post")
-    tokenizer = AutoTokenizer.from_pretrained(directory / "post", local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(directory / "post")
+    rows = ["| digits | samples right | sums solved at least once |", "|---|---|---|"]
+    for digits in range(4, 8):
+        rates = pass_rates(model, tokenizer, world.questions("addition", "train", 150, seed=1, digits=digits))
+        rows.append(f"| {digits} | {figure(rates)} | {figure((rates > 0).astype(np.float64))} |")
+    show("θ_post at temperature 1, 8 samples of each of 150 sums", "\n".join(rows))
+
     started = time.perf_counter()
     inject(model, tokenizer, world, INJECTION)
     seconds = time.perf_counter() - started
     after = {title: outcomes(model, tokenizer, questions) for title, questions in lists.items()}
-    edited: Measured = {"post": {t: found["post"][t] for t in lists}, "post + SFT": after}
-    write(f"θ_post after {INJECTION.num_steps} steps of SFT on the new facts, at {INJECTION.learning_rate:g}:\n\n")
-    write(table(edited, lambda c, t: figure(edited[c][t])) + f"\n\n[trained in {seconds:.0f} s]\n")
+    kept = {title: found["post"][title] for title in lists}
+    changes: Measured = {"post": kept, "post + SFT": after, "change": {t: after[t] - kept[t] for t in lists}}
+    title = f"θ_post after {INJECTION.num_steps} steps of SFT on the new facts at {INJECTION.learning_rate:g}"
+    show(f"{title} ({seconds:.0f} s)", table(changes, lambda c, t: figure(changes[c][t])))
+
+
+def show(title: str, text: str) -> None:
+    """Print one part of the report."""
+    sys.stdout.write(f"{title}:\n\n{text}\n\n" if text else f"{title}.\n\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
