@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -92,7 +92,7 @@ class Run:
         bench = self._bench(stages)
         stages.evaluate(self.lineage.post, self._benchmarks, self.sampling, name="post")
         bench.fisher(self.lineage.post, bench.retention_examples)
-        for index, candidate in enumerate(self.method.candidates(bench)):
+        for index, candidate in enumerate(self._candidates(bench)):
             name = _point_name(index, candidate)
             stages.evaluate(candidate.weights, _without_ceiling(self._benchmarks), self.sampling, name=name)
         return list(stages.planned.values())
@@ -108,7 +108,7 @@ class Run:
         post_outcomes, _ = self._evaluated(self.lineage.post, benchmarks, "post")
         fisher = bench.fisher(self.lineage.post, bench.retention_examples)
         measured = []
-        for index, candidate in enumerate(self.method.candidates(bench)):
+        for index, candidate in enumerate(self._candidates(bench)):
             name = _point_name(index, candidate)
             outcomes, stage = self._evaluated(candidate.weights, _without_ceiling(benchmarks), name)
             measured.append(_Measured(candidate, outcomes, stage))
@@ -151,6 +151,18 @@ class Run:
         if not examples:
             raise UserError(f"task {self.task.name!r} has no examples.")
         return Bench(stages, self.seed, examples=examples, retention_examples=retention_examples)
+
+    def _candidates(self, bench: Bench) -> Iterator[Candidate]:
+        for candidate in self.method.candidates(bench):
+            if not isinstance(candidate, Candidate):
+                kind = type(candidate).__name__
+                raise UserError(f"method {self.method.name!r} yielded a {kind}, not a clbench.Candidate.")
+            if candidate.weights.weight != 1:
+                raise UserError(
+                    f"method {self.method.name!r} yielded {candidate.weights.formula()}, which is an update and no model; "
+                    "add it to a checkpoint."
+                )
+            yield candidate
 
     @cached_property
     def _benchmarks(self) -> list[Placed]:

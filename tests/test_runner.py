@@ -186,3 +186,29 @@ def test_an_item_file_that_is_damaged_or_swapped_is_found(tmp_path: Path, result
     (folder / ITEMS_NAME).write_bytes(gzip.compress(b"".join(result.items.splitlines(keepends=True)[:-1])))
     with pytest.raises(UserError, match="is not the file that"):
         list(read_items(folder))
+
+
+class YieldsARecipe(Method[Config]):
+    name = "yields-a-recipe"
+
+    def candidates(self, bench):  # type: ignore[no-untyped-def]
+        yield bench.lineage.post
+
+
+class YieldsAnUpdate(Method[Config]):
+    name = "yields-an-update"
+
+    def candidates(self, bench):  # type: ignore[no-untyped-def]
+        yield Candidate(knobs={}, weights=bench.lineage.post - bench.lineage["base"])
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [(YieldsARecipe, "yielded a Recipe"), (YieldsAnUpdate, "yielded post - base, which is an update")],
+)
+def test_what_is_no_candidate_is_refused_before_anything_is_worked_out(
+    toy_lineage: Lineage, store: Store, method: type[Method], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        Run(method.from_values(), ToyTask.from_values(), toy_lineage, store=store).plan()
+    assert not store.root.exists()
