@@ -159,8 +159,8 @@ class Run:
                 raise UserError(f"method {self.method.name!r} yielded a {kind}, not a clbench.Candidate.")
             if candidate.weights.weight != 1:
                 raise UserError(
-                    f"method {self.method.name!r} yielded {candidate.weights.formula()}, which is an update and no model; "
-                    "add it to a checkpoint."
+                    f"method {self.method.name!r} yielded {candidate.weights.formula()}, which is an update and no "
+                    "model; add it to a checkpoint."
                 )
             yield candidate
 
