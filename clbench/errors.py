@@ -36,5 +36,5 @@ def unknown_name(kind: str, name: str, available: Iterable[str]) -> UserError:
     """The error for a name that does not exist: what was meant, perhaps, and what there is."""
     names = sorted(available)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    hint = f" — did you mean {close[0]!r}?" if close else ""
+    hint = f" — did you mean {close[0]!r}?" if close else "."
     return UserError(f"unknown {kind} {name!r}{hint} Available: {', '.join(names) if names else 'none'}.")

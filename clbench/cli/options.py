@@ -21,6 +21,9 @@ plugin_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
 
+MAX_SEED = 2**32 - 1
+
+
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--store DIR`."""
     return click.option(
@@ -72,6 +75,6 @@ def parse_seeds(text: str) -> list[int]:
         seeds = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise UserError(f"--seeds takes integers with commas between them, got {text!r}.") from None
-    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise UserError(f"--seeds takes different integers from 0 up, got {text!r}.")
+    if not seeds or min(seeds) < 0 or max(seeds) > MAX_SEED or len(set(seeds)) != len(seeds):
+        raise UserError(f"--seeds takes different integers from 0 to {MAX_SEED}, got {text!r}.")
     return seeds

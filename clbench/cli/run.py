@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import pydantic
 
-from clbench.cli.options import json_option, parse_params, parse_seeds, plugin_option, store_option
+from clbench.cli.options import MAX_SEED, json_option, parse_params, parse_seeds, plugin_option, store_option
 from clbench.errors import UserError
 from clbench.files import explained_os_errors, write_atomically
 from clbench.plugin import Config, parse_config
@@ -26,7 +26,7 @@ class RunConfig(Config):
     method: str | None = None
     task: str | None = None
     lineage: str = "micro"
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[Annotated[int, pydantic.Field(ge=0, le=MAX_SEED)], ...] = pydantic.Field(default=(0,), min_length=1)
     params: dict[str, Any] = pydantic.Field(default_factory=dict)
     """The method's config."""
     task_params: dict[str, Any] = pydantic.Field(default_factory=dict)

@@ -48,7 +48,7 @@ def test_a_wrong_knob_is_named_with_what_is_allowed(call: Call, params: list[str
     call(*RUN, *[part for param in params for part in ("-p", param)]).assert_mistake(*words)
 
 
-@pytest.mark.parametrize("seeds", ["", "a", "0,0", "-1", "1.5"])
+@pytest.mark.parametrize("seeds", ["", "a", "0,0", "-1", "1.5", "4294967296", "9" * 30])
 def test_seeds_that_are_none_are_refused(call: Call, seeds: str) -> None:
     call(*RUN, f"--seeds={seeds}").assert_mistake("--seeds takes")
 
@@ -65,6 +65,8 @@ def test_a_missing_method_or_task_is_asked_for(call: Call) -> None:
         ("- a", ["must hold a mapping"]),
         ("methode: graft", ["unknown key 'methode'", "method, task"]),
         ("seeds: many", ["seeds"]),
+        ("seeds: [-1]", ["seeds.0 = -1", "greater than or equal to 0"]),
+        ("seeds: []", ["seeds", "at least 1 item"]),
         ("\x00", ["is no YAML"]),
     ],
 )
@@ -82,7 +84,7 @@ def test_files_that_are_missing_or_folders_are_refused(call: Call, tmp_path: Pat
     call("show", tmp_path).assert_mistake("is not a run folder")
     call("show", "./nowhere").assert_mistake("is not a run folder")
     call("compare", tmp_path).assert_mistake("is not a run folder")
-    call("show", "nothing-like-it").assert_mistake("unknown run folder, method or task")
+    call("show", "nothing-like-it").assert_mistake("unknown run folder, method or task 'nothing-like-it'. Available:")
 
 
 @pytest.mark.parametrize(
